@@ -1,0 +1,31 @@
+//! What Millrace stores: tables, rows and their keys, and how a row is written in
+//! [RowBinary](https://clickhouse.com/docs/interfaces/formats/RowBinary).
+//!
+//! Everything here is pure: no I/O, no clock reads except through [`Clock`], no allocation
+//! beyond the buffer a row is appended to.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `ids` | [`TeamId`], [`Micros`], [`Month`] |
+//! | `table` | [`Table`]: names, column lists |
+//! | `key` | [`RowKey`]: how one stored row is found again |
+//! | `event`, `rejected` | the rows, and their encoding |
+//! | `rowbinary` | the primitive writers |
+//! | `clock` | [`Clock`]: the time, settable in tests |
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod event;
+mod ids;
+mod key;
+mod rejected;
+pub mod rowbinary;
+mod table;
+
+pub use clock::{Clock, SystemClock, TestClock};
+pub use event::EventRow;
+pub use ids::{Micros, Month, TeamId};
+pub use key::RowKey;
+pub use rejected::RejectedRow;
+pub use table::Table;

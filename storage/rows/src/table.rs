@@ -1,0 +1,72 @@
+//! The tables that rows go to.
+
+/// A table that the log ships rows to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Accepted events.
+    Events,
+    /// Events that were refused, with the reason, so that they can be sent again.
+    RejectedEvents,
+}
+
+impl Table {
+    /// Every table, in the order in which they are created.
+    pub const ALL: [Self; 2] = [Self::Events, Self::RejectedEvents];
+
+    /// The table's name in the database.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::RejectedEvents => "rejected_events",
+        }
+    }
+
+    /// What an insert names after `INSERT INTO`: the table and the columns in the order in which
+    /// rows are encoded. The log stores this text with every section, so that rows written before
+    /// an upgrade still ship after it. Changing it means a new schema migration.
+    #[must_use]
+    pub const fn insert_target(self) -> &'static str {
+        match self {
+            Self::Events => {
+                "events(uuid,event,properties,timestamp,team_id,distinct_id,created_at,historical_migration)"
+            }
+            Self::RejectedEvents => {
+                "rejected_events(team_id,received_at,request_id,`index`,code,attr,detail,raw,historical_migration)"
+            }
+        }
+    }
+
+    /// The columns that hold a [`crate::RowKey`]: the id and the time of receipt.
+    #[must_use]
+    pub const fn key_columns(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Events => ("uuid", "created_at"),
+            Self::RejectedEvents => ("request_id", "received_at"),
+        }
+    }
+
+    /// The table of an [insert target](Table::insert_target); `None` for a table that this
+    /// version does not know.
+    #[must_use]
+    pub fn of_insert_target(target: &str) -> Option<Self> {
+        let name = target.split('(').next()?;
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_insert_target_names_its_table_and_key_columns() {
+        for table in Table::ALL {
+            let target = table.insert_target();
+            assert_eq!(Table::of_insert_target(target), Some(table));
+            let (id, at) = table.key_columns();
+            assert!(target.contains(id) && target.contains(at), "{target}");
+        }
+        assert_eq!(Table::of_insert_target("elsewhere(a)"), None);
+    }
+}
