@@ -1,5 +1,2 @@
-//! The hot path: HTTP in, validated rows into the log, the log into ClickHouse.
+//! The HTTP side of the hot path.
 #![forbid(unsafe_code)]
-
-pub mod batch;
-pub mod error;

@@ -9,12 +9,14 @@
 //! | `ids` | [`TeamId`], [`Micros`], [`Month`] |
 //! | `table` | [`Table`]: names, column lists |
 //! | `key` | [`RowKey`]: how one stored row is found again |
+//! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
 //! | `event`, `rejected` | the rows, and their encoding |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod clock;
 mod event;
 mod ids;
@@ -23,6 +25,7 @@ mod rejected;
 pub mod rowbinary;
 mod table;
 
+pub use batch::{Batch, Lane, RowGroup};
 pub use clock::{Clock, SystemClock, TestClock};
 pub use event::EventRow;
 pub use ids::{Micros, Month, TeamId};

@@ -1,6 +1,6 @@
 //! One request's rows, between the parser and the log.
 
-use millrace_rows::{Month, RowKey, Table};
+use crate::{Month, RowKey, Table};
 
 /// Which log a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

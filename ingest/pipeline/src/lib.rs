@@ -1,0 +1,2 @@
+//! From accepted rows to ClickHouse: submit, commit, ship.
+#![forbid(unsafe_code)]
