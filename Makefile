@@ -1,0 +1,54 @@
+# Everything that is done to Millrace, by name. `make` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+ENGINE := deploy/embedded/node_modules/.installed
+DENY_VERSION := 0.20.2
+
+## Use
+
+.PHONY: run
+run: $(ENGINE) ## Build and start everything on this machine
+	cargo run --release --quiet -- serve
+
+.PHONY: build
+build: ## Build the release binary: target/release/millrace
+	cargo build --release
+
+## Test
+
+.PHONY: test
+test: $(ENGINE) test-setup ## Set up what tests need and run every test
+	cargo test --workspace --all-features --no-fail-fast
+
+.PHONY: test-setup
+test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python and Node clients
+	deploy/test-setup.sh
+
+.PHONY: check
+check: ## Format, lints, dependency rules
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || cargo install --locked --quiet cargo-deny --version $(DENY_VERSION)
+	cargo deny --offline check bans licenses sources
+
+.PHONY: bench
+bench: ## Run the benches of the hot path
+	cargo bench -p millrace-benches
+
+## Keep
+
+.PHONY: clean
+clean: ## Remove what was built; data stays
+	cargo clean
+	rm -rf deploy/embedded/node_modules .test-env
+
+.PHONY: help
+help:
+	@awk 'BEGIN {FS = ":.*## "} /^## / {printf "\n%s\n", substr($$0, 4)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(ENGINE): deploy/embedded/package-lock.json
+	npm ci --prefix deploy/embedded --no-audit --no-fund --silent
+	@touch $@

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what tests need beside Rust. Safe to run again; does nothing when all is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# PostgreSQL's programs, Python's venv, curl: from the system's packages.
+packages=()
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || packages+=(postgresql)
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+command -v curl >/dev/null || packages+=(curl)
+if ((${#packages[@]})); then
+    echo "Installing ${packages[*]} for the tests"
+    sudo=()
+    ((EUID == 0)) || sudo=(sudo)
+    "${sudo[@]}" apt-get update -qq
+    # Without this the package starts a server of its own.
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive PG_CLUSTER_CONF_ROOT=/nonexistent \
+        apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+fi
+
+# Python clients, in an environment of their own.
+requirements=load-tests/clients/requirements.txt
+stamp=.test-env/python/.installed
+if ! cmp -s "$requirements" "$stamp"; then
+    python3 -m venv .test-env/python
+    .test-env/python/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
+    cp "$requirements" "$stamp"
+fi
+
+# Node clients.
+lock=load-tests/clients/package-lock.json
+stamp=load-tests/clients/node_modules/.installed
+if [[ -f $lock ]] && ! cmp -s "$lock" "$stamp"; then
+    npm ci --prefix load-tests/clients --no-audit --no-fund --silent
+    cp "$lock" "$stamp"
+fi

@@ -1,0 +1,134 @@
+//! The rules of CONTRIBUTING.md that a program can check.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines of a source file, its tests not counted.
+const FILE_LINES_MAX: usize = 400;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The files that git tracks or would track, relative to the root.
+fn files(suffix: &str) -> Vec<(String, String)> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let names = String::from_utf8(listed.stdout).unwrap();
+    let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?));
+    names.lines().filter(|name| name.ends_with(suffix)).filter_map(read).collect()
+}
+
+fn assert_none(rule: &str, offenders: &[String]) {
+    assert!(offenders.is_empty(), "{rule}:\n  {}", offenders.join("\n  "));
+}
+
+#[test]
+fn every_source_file_opens_with_what_it_is() {
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|(_, text)| !text.trim_start().starts_with("//!"))
+        .map(|(name, _)| name)
+        .collect();
+    assert_none("files without a module doc", &offenders);
+}
+
+#[test]
+fn files_stay_small() {
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|(name, _)| !name.contains("/tests/"))
+        .map(|(name, text)| {
+            let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+            (name, lines)
+        })
+        .filter(|(_, lines)| *lines > FILE_LINES_MAX)
+        .map(|(name, lines)| format!("{name}: {lines} lines"))
+        .collect();
+    assert_none("split these by concept", &offenders);
+}
+
+#[test]
+fn nothing_is_unfinished_or_skipped() {
+    // Put together, so that this file does not name them.
+    let words = [["#[", "ignore"], ["TO", "DO"], ["FIX", "ME"], ["XX", "X"]].map(|word| word.concat());
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .flat_map(|(name, text)| {
+            let words = &words;
+            let found = |line: &str| words.iter().any(|word| line.contains(word.as_str()));
+            let lines = text.lines().enumerate().filter(|(_, line)| found(line));
+            lines.map(|(number, line)| format!("{name}:{}: {line}", number + 1)).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_none("finish these", &offenders);
+}
+
+#[test]
+fn no_check_goes_nowhere() {
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .flat_map(|(name, text)| {
+            let bare = |line: &str| line.trim_start().starts_with("matches!(") && line.ends_with(';');
+            let lines = text.lines().enumerate().filter(|(_, line)| bare(line));
+            lines.map(|(number, _)| format!("{name}:{}", number + 1)).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_none("`matches!` without `assert!` asserts nothing", &offenders);
+}
+
+#[test]
+fn unsafe_code_is_in_one_crate_only() {
+    let roots = files("src/lib.rs").into_iter().chain(files("src/main.rs"));
+    let offenders: Vec<_> = roots
+        .filter(|(name, text)| {
+            !name.starts_with("storage/embedded/") && !text.contains("#![forbid(unsafe_code)]")
+        })
+        .map(|(name, _)| name)
+        .collect();
+    assert_none("crate roots that do not forbid unsafe code", &offenders);
+}
+
+#[test]
+fn nothing_names_a_machine_or_a_registry() {
+    let home = std::path::absolute(root()).unwrap();
+    let needles = [
+        format!("{}/", home.display()),
+        ["/ro", "ot/"].concat(),
+        ["crates", ".io"].concat(),
+        ["registry.npm", "js.org"].concat(),
+        ["pypi", ".org"].concat(),
+    ];
+    let suffixes = [".rs", ".toml", ".md", ".json", ".sh", ".py", ".yml", "Makefile"];
+    let offenders: Vec<_> = suffixes
+        .into_iter()
+        .flat_map(files)
+        .filter(|(name, _)| !name.contains("fixtures/"))
+        .filter_map(|(name, text)| {
+            let needle = needles.iter().find(|needle| text.contains(needle.as_str()))?;
+            Some(format!("{name} names {needle}"))
+        })
+        .collect();
+    assert_none("take these out", &offenders);
+}
+
+
+#[test]
+fn the_top_level_holds_what_a_newcomer_expects() {
+    let expected = [
+        ".ci", ".editorconfig", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md",
+        "Cargo.lock", "Cargo.toml", "LICENSE", "Makefile", "README.md", "admin", "benches",
+        "clippy.toml", "deny.toml", "deploy", "ingest", "load-tests", "rustfmt.toml", "storage",
+    ];
+    let listed = Command::new("git").args(["ls-files"]).current_dir(root()).output().unwrap();
+    let names = String::from_utf8(listed.stdout).unwrap();
+    let mut top: Vec<_> = names.lines().filter_map(|name| name.split('/').next()).collect();
+    top.sort_unstable();
+    top.dedup();
+    let offenders: Vec<_> =
+        top.iter().filter(|name| !expected.contains(name)).map(|name| (*name).to_owned()).collect();
+    assert_none("unexpected at the top level", &offenders);
+}
