@@ -1,1 +1,124 @@
-//! Placeholder until its first commit.
+//! The ClickHouse client: schema, inserts that are stored once, and the questions that decide
+//! whether an insert whose answer was lost is there.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `settings` | [`Settings`]: where ClickHouse is |
+//! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
+//! | `insert` | [`Insert`]: one block of one month, under a token |
+//! | `presence` | is a block there, is an insert still running, did the server restart |
+//! | `error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
+//!
+//! Constraints:
+//! - An insert is one block of one partition: the engine stores it as one part, all or nothing.
+//! - Nothing here retries. What may be retried is said by [`InsertOutcome`]; the shipper decides.
+//! - Identifiers and literals come from [`Settings`] and from numbers and uuids, never from
+//!   clients; they are quoted all the same.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod insert;
+mod migrate;
+mod presence;
+mod schema;
+mod settings;
+
+pub use error::{InsertError, InsertOutcome, QueryError};
+pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
+pub use migrate::MigrateError;
+pub use settings::Settings;
+
+use clickhouse::{Client, Compression};
+use std::fmt;
+use std::sync::Arc;
+
+/// A ClickHouse server (or cluster) and the database in it. Clones share connections.
+#[derive(Clone)]
+pub struct ClickHouse {
+    /// Sends statements without a default database, so that the database may be missing.
+    client: Client,
+    settings: Arc<Settings>,
+}
+
+impl ClickHouse {
+    /// A client for the server that `settings` name. Does not connect yet.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        // Blocks are compressed before they come here, and answers are small: the crate's own
+        // compression would only compress the blocks again.
+        let client = Client::default()
+            .with_url(settings.url.as_str())
+            .with_user(settings.user.as_str())
+            .with_password(settings.password.as_str())
+            .with_product_info("millrace", env!("CARGO_PKG_VERSION"))
+            .with_compression(Compression::None)
+            .with_validation(false);
+        Self {
+            client,
+            settings: Arc::new(settings.clone()),
+        }
+    }
+
+    /// Whether retries under one token are enough, because the engine stores the token and the
+    /// part in one step: so on replicated tables, not on plain ones.
+    #[must_use]
+    pub fn tokens_are_atomic(&self) -> bool {
+        self.settings.cluster.is_some()
+    }
+
+    /// Answers if the server is up and knows us.
+    ///
+    /// # Errors
+    /// If it cannot be reached or refuses the user.
+    pub async fn ping(&self) -> Result<(), QueryError> {
+        self.fetch_u64("SELECT toUInt64(1)").await.map(|_| ())
+    }
+
+    /// The server's version, like `26.7.2.1`.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn version(&self) -> Result<String, QueryError> {
+        self.within_deadline(self.client.query_raw("SELECT version()").fetch_one())
+            .await
+    }
+
+    /// Seconds since the server started.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn uptime_seconds(&self) -> Result<u64, QueryError> {
+        self.fetch_u64("SELECT toUInt64(uptime())").await
+    }
+
+    pub(crate) async fn fetch_u64(&self, sql: &str) -> Result<u64, QueryError> {
+        self.within_deadline(self.client.query_raw(sql).fetch_one())
+            .await
+    }
+
+    pub(crate) async fn execute(&self, sql: &str) -> Result<(), QueryError> {
+        self.within_deadline(self.client.query_raw(sql).execute())
+            .await
+    }
+
+    /// Every question has a deadline: a server that accepts and never answers must not hold a
+    /// shipper for ever.
+    async fn within_deadline<T>(
+        &self,
+        question: impl Future<Output = Result<T, clickhouse::error::Error>>,
+    ) -> Result<T, QueryError> {
+        tokio::time::timeout(self.settings.query_timeout, question)
+            .await
+            .unwrap_or(Err(clickhouse::error::Error::TimedOut))
+            .map_err(QueryError::from)
+    }
+}
+
+impl fmt::Debug for ClickHouse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClickHouse")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

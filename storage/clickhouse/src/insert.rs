@@ -1,0 +1,94 @@
+//! One block of one month, under a token.
+//!
+//! The engine splits an insert into blocks at several limits and stores every block of every
+//! partition as a part of its own; only one part is all or nothing. So an insert here stays below
+//! every limit, and the settings below lift those that a server's profile may have lowered.
+//!
+//! The body carries its length: a connection that breaks in the middle must not look like a
+//! shorter insert.
+
+use crate::settings::quoted_name;
+use crate::{ClickHouse, InsertError, InsertOutcome};
+use bytes::Bytes;
+
+/// Rows in one insert at most.
+pub const INSERT_ROWS_MAX: u64 = 1_000_000;
+/// Uncompressed bytes in one insert at most.
+pub const INSERT_BYTES_MAX: u64 = 128 << 20;
+
+/// What makes an insert one block, stored before it is answered.
+const SETTINGS: [(&str, &str); 10] = [
+    // Newer servers turn it on by default; it would answer for a buffer, and regroup our blocks.
+    ("async_insert", "0"),
+    ("insert_deduplicate", "1"),
+    // The reader makes one block of the whole body …
+    ("input_format_parallel_parsing", "0"),
+    ("max_insert_block_size", "2000000"),
+    // … and the writer waits for the end before it makes a part of what it has.
+    ("min_insert_block_size_rows", "2000000"),
+    ("min_insert_block_size_bytes", "1073741824"),
+    ("max_insert_threads", "1"),
+    // Two months in one insert would be two parts. Better refused than stored by halves.
+    ("max_partitions_per_insert_block", "1"),
+    ("throw_on_max_partitions_per_insert_block", "1"),
+    // The bytes after `decompress=1` are ClickHouse's own compressed blocks.
+    ("decompress", "1"),
+];
+
+/// One insert: rows of one table and one month.
+#[derive(Clone, Copy, Debug)]
+pub struct Insert<'a> {
+    /// What follows `INSERT INTO`: a table and its columns, as the log stores it.
+    pub insert_target: &'a str,
+    /// The name of this insert, for ever: two inserts with one token are stored once.
+    pub token: &'a str,
+    /// The rows as RowBinary, in ClickHouse's LZ4 blocks; cut anywhere.
+    pub blocks: &'a [Bytes],
+}
+
+impl ClickHouse {
+    /// Sends one insert and waits until it is stored.
+    ///
+    /// Success says that rows under this token were stored, by this call or by an earlier one.
+    ///
+    /// # Errors
+    /// With what became of the rows, as far as it is known.
+    pub async fn insert(&self, insert: &Insert<'_>) -> Result<(), InsertError> {
+        let sql = self.insert_statement(insert.insert_target)?;
+        let body_bytes: usize = insert.blocks.iter().map(Bytes::len).sum();
+        let timeout = Some(self.settings.insert_timeout);
+        // `CompressedData` can only be made by compressing, so that `send_compressed` is of no
+        // use to blocks that are compressed already: they go as they are, with `decompress=1`.
+        let mut request = self
+            .client
+            .clone()
+            .with_header("Content-Length", body_bytes.to_string())
+            .insert_formatted_with(sql)
+            .with_timeouts(timeout, timeout)
+            .with_setting("insert_deduplication_token", insert.token)
+            .with_setting("query_id", insert.token);
+        for (name, value) in SETTINGS {
+            request = request.with_setting(name, value);
+        }
+        for block in insert.blocks {
+            request.send(block.clone()).await?;
+        }
+        request.end().await?;
+        Ok(())
+    }
+
+    fn insert_statement(&self, insert_target: &str) -> Result<String, InsertError> {
+        let Some((table, columns)) = insert_target.split_once('(') else {
+            return Err(InsertError {
+                outcome: InsertOutcome::Misconfigured,
+                code: None,
+                message: format!("`{insert_target}` names no columns"),
+            });
+        };
+        let database = quoted_name(&self.settings.database);
+        let table = quoted_name(table.trim());
+        Ok(format!(
+            "INSERT INTO {database}.{table} ({columns} FORMAT RowBinary"
+        ))
+    }
+}

@@ -1,0 +1,116 @@
+//! Applies the migrations that are missing.
+
+use crate::schema::{Dialect, MIGRATIONS, Migration};
+use crate::settings::{quoted_name, quoted_text};
+use crate::{ClickHouse, QueryError};
+
+/// A migration that could not be applied.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// The list of applied migrations could not be read or made.
+    #[error("cannot read which schema migrations ClickHouse has: {0}")]
+    Unreadable(#[source] QueryError),
+    /// A statement was refused.
+    #[error("schema migration {version} ({name}) failed: {source}")]
+    Failed {
+        /// The migration's number.
+        version: u32,
+        /// What it does.
+        name: &'static str,
+        /// Why.
+        #[source]
+        source: QueryError,
+    },
+    /// A newer Millrace was here.
+    #[error(
+        "ClickHouse has schema version {found}, this Millrace knows up to {known}; \
+         run the newer version"
+    )]
+    Newer {
+        /// The newest applied migration.
+        found: u32,
+        /// The newest of ours.
+        known: u32,
+    },
+}
+
+impl MigrateError {
+    /// What ClickHouse said, if it was asked and answered with an error.
+    #[must_use]
+    pub fn query_error(&self) -> Option<&QueryError> {
+        match self {
+            Self::Unreadable(source) | Self::Failed { source, .. } => Some(source),
+            Self::Newer { .. } => None,
+        }
+    }
+}
+
+impl ClickHouse {
+    /// Makes the database and brings its tables to this version. May run at any time, also from
+    /// several processes at once: every statement may be repeated.
+    ///
+    /// # Errors
+    /// If the server cannot be asked, refuses a statement, or has a newer schema.
+    pub async fn migrate(&self) -> Result<(), MigrateError> {
+        let dialect = Dialect::of(&self.settings);
+        for statement in [
+            dialect.create_database(),
+            dialect.create_schema_migrations(),
+        ] {
+            self.execute(&statement)
+                .await
+                .map_err(MigrateError::Unreadable)?;
+        }
+        let applied = self
+            .applied_migrations()
+            .await
+            .map_err(MigrateError::Unreadable)?;
+        let known = MIGRATIONS.len() as u32;
+        if let Some(&found) = applied.iter().max().filter(|&&found| found > known) {
+            return Err(MigrateError::Newer { found, known });
+        }
+        for migration in &MIGRATIONS {
+            // Carried out even if it is marked as applied: somebody may have dropped a table, and
+            // the statements of a table that is there change nothing.
+            self.apply(migration, &dialect, applied.contains(&migration.version))
+                .await
+                .map_err(|source| MigrateError::Failed {
+                    version: migration.version,
+                    name: migration.name,
+                    source,
+                })?;
+        }
+        Ok(())
+    }
+
+    async fn apply(
+        &self,
+        migration: &Migration,
+        dialect: &Dialect,
+        marked: bool,
+    ) -> Result<(), QueryError> {
+        for statement in (migration.statements)(dialect) {
+            self.execute(&statement).await?;
+        }
+        if marked {
+            return Ok(());
+        }
+        self.execute(&format!(
+            "INSERT INTO {}.schema_migrations (version, name, applied_at) \
+             SELECT {}, {}, now64(6) SETTINGS async_insert = 0",
+            quoted_name(&self.settings.database),
+            migration.version,
+            quoted_text(migration.name),
+        ))
+        .await
+    }
+
+    async fn applied_migrations(&self) -> Result<Vec<u32>, QueryError> {
+        let sql = format!(
+            "SELECT DISTINCT version FROM {}.schema_migrations",
+            quoted_name(&self.settings.database)
+        );
+        self.within_deadline(self.client.query_raw(&sql).fetch_all())
+            .await
+    }
+}

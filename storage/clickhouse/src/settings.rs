@@ -1,0 +1,84 @@
+//! Where ClickHouse is.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A server or cluster, and the database in it.
+#[derive(Clone)]
+pub struct Settings {
+    /// The HTTP interface, like `http://127.0.0.1:8123`.
+    pub url: String,
+    /// Who we are there.
+    pub user: String,
+    /// Never shown by `Debug`.
+    pub password: String,
+    /// The database that holds our tables; created when it is missing.
+    pub database: String,
+    /// The name of a cluster: tables are then replicated and created on all of its hosts. The URL
+    /// must lead to the replicas of one shard, as tokens are kept by shard.
+    pub cluster: Option<String>,
+    /// How long an insert may take, from its last byte to the answer.
+    pub insert_timeout: Duration,
+    /// How long a question or a schema change may take.
+    pub query_timeout: Duration,
+}
+
+impl Settings {
+    /// A server, with the database `millrace` and the default timeouts.
+    #[must_use]
+    pub fn new(
+        url: impl Into<String>,
+        user: impl Into<String>,
+        password: impl Into<String>,
+    ) -> Self {
+        Self {
+            url: url.into(),
+            user: user.into(),
+            password: password.into(),
+            database: "millrace".to_owned(),
+            cluster: None,
+            insert_timeout: Duration::from_secs(120),
+            query_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("url", &self.url)
+            .field("user", &self.user)
+            .field("database", &self.database)
+            .field("cluster", &self.cluster)
+            .field("insert_timeout", &self.insert_timeout)
+            .field("query_timeout", &self.query_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An identifier between backticks.
+pub(crate) fn quoted_name(name: &str) -> String {
+    format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
+}
+
+/// A string literal.
+pub(crate) fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_cannot_be_left_from_within() {
+        assert_eq!(quoted_name("a`b\\"), "`a\\`b\\\\`");
+        assert_eq!(quoted_text("a'b\\"), "'a\\'b\\\\'");
+    }
+
+    #[test]
+    fn the_password_is_not_shown() {
+        let shown = format!("{:?}", Settings::new("http://h", "u", "secret"));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}
