@@ -1,1 +1,53 @@
-//! Placeholder until its first commit.
+//! The catalog: organizations, projects, users and keys in SQLite or PostgreSQL.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `catalog` | [`Catalog`]: open, migrate, close; the change counter |
+//! | `connect` | from a URL to a pool; what makes SQLite durable |
+//! | `bootstrap` | the first organization, project, owner and keys |
+//! | `organizations`, `users`, `projects`, `personal_keys` | what can be done with each |
+//! | [`key`] | the form of keys; no I/O |
+//! | `scopes`, `level` | what keys and members may do; no I/O |
+//! | `entities`, `migrations` | the tables and their history |
+//! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for who asked |
+//!
+//! Invariants:
+//!
+//! - A change of anything that the ingestion path caches increments the `keys` counter in the
+//!   same transaction; so whoever sees the new number sees the change.
+//! - Personal keys are kept as hashes only; their values exist in the answer that made them.
+//! - Every function behaves alike on both databases; every test runs on both.
+
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+mod catalog;
+mod connect;
+mod entities;
+mod error;
+pub mod key;
+mod level;
+mod migrations;
+mod organizations;
+mod personal_keys;
+mod projects;
+mod scopes;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod time;
+mod users;
+
+pub use self::time::UtcTime;
+pub use bootstrap::{Bootstrap, BootstrapOptions};
+pub use catalog::Catalog;
+pub use entities::organizations::{FeatureKeys, Model as Organization};
+pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationIds};
+pub use entities::projects::Model as Project;
+pub use entities::users::Model as User;
+pub use error::{CatalogError, ChangeError};
+pub use level::Level;
+pub use organizations::{MemberOrganization, Page, PageRequest};
+pub use personal_keys::{Caller, CreatedPersonalKey, NewPersonalKey};
+pub use projects::{NewProject, ProjectKey};
+pub use scopes::{FAMILIES, Need, ScopeError, Scopes};
+pub use users::NewUser;

@@ -1,0 +1,140 @@
+//! What an empty catalog is given, so that the first event can be sent at once.
+
+use crate::catalog::Catalog;
+use crate::entities::{catalog_versions, organizations};
+use crate::error::ChangeError;
+use crate::key::PersonalKey;
+use crate::level::Level;
+use crate::organizations::{insert_membership, insert_organization};
+use crate::personal_keys::{Terms, insert_personal_key};
+use crate::projects::{CheckedProject, NewProject, insert_project};
+use crate::scopes::Scopes;
+use crate::users::{NewUser, checked_email, insert_user};
+use millrace_rows::TeamId;
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{ActiveValue, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait};
+
+/// The row that says that this was done; it outlives the organization it made.
+const MARKER: &str = "bootstrap";
+const ORGANIZATION_NAME: &str = "Default organization";
+const PROJECT_NAME: &str = "Default project";
+const KEY_LABEL: &str = "First key";
+
+/// What may be chosen.
+#[derive(Clone, Debug)]
+pub struct BootstrapOptions {
+    /// The owner's address.
+    pub owner_email: String,
+    /// A project key of the operator's choice; `None`: a new one.
+    pub project_key: Option<String>,
+    /// The owner's key. A caller that must not lose it makes it, stores it, and then bootstraps;
+    /// `None`: a new one.
+    pub personal_key: Option<PersonalKey>,
+}
+
+impl Default for BootstrapOptions {
+    fn default() -> Self {
+        Self {
+            owner_email: "owner@localhost".to_owned(),
+            project_key: None,
+            personal_key: None,
+        }
+    }
+}
+
+/// What was made. The personal key is known here and never again.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// "Default organization".
+    pub organization_id: Uuid,
+    /// "Default project".
+    pub team_id: TeamId,
+    /// Its key.
+    pub project_api_key: String,
+    /// The owner's key, with scope `*`.
+    pub personal_api_key: PersonalKey,
+    /// The owner.
+    pub owner_email: String,
+}
+
+impl Catalog {
+    /// Fills an empty catalog, once in its life. `None` if that was done before, by whichever
+    /// process, or if there are organizations already.
+    ///
+    /// # Errors
+    ///
+    /// A chosen address or key is malformed, or the database fails.
+    pub async fn bootstrap(
+        &self,
+        options: BootstrapOptions,
+    ) -> Result<Option<Bootstrap>, ChangeError> {
+        let email = checked_email(&options.owner_email)?;
+        let mut project = NewProject::named(PROJECT_NAME);
+        project.key = options.project_key;
+        let project = project.checked()?;
+        let personal_api_key = match options.personal_key {
+            Some(key) => key,
+            None => PersonalKey::generate()?,
+        };
+        let transaction = self.begin().await?;
+        let filled = self.fill(&transaction, email, project, personal_api_key);
+        let filled = filled.await.map_err(|error| self.error(&error))?;
+        self.commit(transaction).await?;
+        Ok(filled)
+    }
+
+    async fn fill(
+        &self,
+        within: &DatabaseTransaction,
+        owner_email: String,
+        project: CheckedProject,
+        personal_api_key: PersonalKey,
+    ) -> Result<Option<Bootstrap>, DbErr> {
+        let organizations = organizations::Entity::find().count(within);
+        if !claim(within).await? || organizations.await? > 0 {
+            return Ok(None);
+        }
+        let now = self.now();
+        let project_api_key = project.key.clone();
+        let organization = insert_organization(within, ORGANIZATION_NAME, now).await?;
+        let owner = NewUser {
+            email: owner_email.clone(),
+            ..NewUser::default()
+        };
+        let owner = insert_user(within, owner, now).await?;
+        insert_membership(within, organization.id, owner.id, Level::Owner, now).await?;
+        let project = insert_project(within, organization.id, project, now).await?;
+        let terms = Terms {
+            label: KEY_LABEL.to_owned(),
+            scopes: Scopes::all(),
+            expires_at: None,
+            scoped_organizations: None,
+        };
+        insert_personal_key(within, owner.id, &personal_api_key, terms, now).await?;
+        self.keys_changed(within).await?;
+        Ok(Some(Bootstrap {
+            organization_id: organization.id,
+            team_id: TeamId(project.id),
+            project_api_key,
+            personal_api_key,
+            owner_email,
+        }))
+    }
+}
+
+/// Whether this transaction is the one to bootstrap. Others that try wait here until it ends, and
+/// then find the row there.
+async fn claim(within: &DatabaseTransaction) -> Result<bool, DbErr> {
+    let marker = catalog_versions::ActiveModel {
+        name: ActiveValue::Set(MARKER.to_owned()),
+        version: ActiveValue::Set(1),
+    };
+    let mut keep = OnConflict::column(catalog_versions::Column::Name);
+    keep.do_nothing();
+    let inserted = catalog_versions::Entity::insert(marker)
+        .on_conflict(keep)
+        .exec_without_returning(within)
+        .await?;
+    Ok(inserted == 1)
+}

@@ -1,0 +1,130 @@
+//! The handle to the catalog.
+
+use crate::connect::{Connected, begin_write, connect};
+use crate::entities::catalog_versions;
+use crate::error::{CatalogError, Place};
+use crate::migrations::migrate;
+use crate::time::UtcTime;
+use millrace_rows::{Clock, SystemClock};
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// The counter of changes to anything that the ingestion path caches.
+const KEYS_COUNTER: &str = "keys";
+
+/// The catalog. Clones share one pool of connections, which belongs to the tokio runtime that
+/// opened it: use it from there.
+#[derive(Clone)]
+pub struct Catalog {
+    pub(crate) db: DatabaseConnection,
+    pub(crate) place: Place,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Catalog({})", self.place)
+    }
+}
+
+impl Catalog {
+    /// Connects and brings the schema up to date. Many processes may do so at the same time.
+    ///
+    /// `database_url` is `sqlite://<path>?mode=rwc` or `postgres://<user>:<password>@<host>/<db>`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the URL, the file, the server or the schema, and what to do.
+    pub async fn open(database_url: &str) -> Result<Self, CatalogError> {
+        Self::open_with_clock(database_url, Arc::new(SystemClock)).await
+    }
+
+    /// The same, with another clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::open`].
+    pub async fn open_with_clock(
+        database_url: &str,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, CatalogError> {
+        let Connected { db, place } = connect(database_url).await?;
+        let migrated = migrate(&db, &place, None).await;
+        if let Err(error) = migrated {
+            // The pool would otherwise hold its connections until it is dropped.
+            let _ = db.close().await;
+            return Err(error);
+        }
+        Ok(Self { db, place, clock })
+    }
+
+    /// Writes a schema as old as after `steps` migrations; what is newer must be missing.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn create_old(database_url: &str, steps: u32) -> Result<Self, CatalogError> {
+        let Connected { db, place } = connect(database_url).await?;
+        migrate(&db, &place, Some(steps)).await?;
+        let clock = Arc::new(SystemClock);
+        Ok(Self { db, place, clock })
+    }
+
+    /// Closes all connections; calls on any clone fail from then on.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn close(&self) -> Result<(), CatalogError> {
+        let closed = self.db.close_by_ref().await;
+        closed.map_err(|error| self.error(&error))
+    }
+
+    /// Counts the changes to what [`Catalog::project_by_key`] answers. A process that caches
+    /// answers looks here once a second; if the number moved, its answers are in doubt.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn keys_version(&self) -> Result<i64, CatalogError> {
+        let row = catalog_versions::Entity::find_by_id(KEYS_COUNTER.to_owned())
+            .one(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        Ok(row.map_or(0, |row| row.version))
+    }
+
+    /// Says so in the same transaction as the change.
+    pub(crate) async fn keys_changed(&self, within: &DatabaseTransaction) -> Result<(), DbErr> {
+        let version = catalog_versions::Column::Version;
+        catalog_versions::Entity::update_many()
+            .col_expr(version, Expr::col(version).add(1))
+            .filter(catalog_versions::Column::Name.eq(KEYS_COUNTER))
+            .exec(within)
+            .await
+            .map(drop)
+    }
+
+    pub(crate) fn now(&self) -> UtcTime {
+        self.clock.now().into()
+    }
+
+    pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
+        self.place.error(error)
+    }
+
+    /// Begins a transaction that will write.
+    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
+        let begun = begin_write(&self.db).await;
+        begun.map_err(|error| self.error(&error))
+    }
+
+    pub(crate) async fn commit(
+        &self,
+        transaction: DatabaseTransaction,
+    ) -> Result<(), CatalogError> {
+        let committed = transaction.commit().await;
+        committed.map_err(|error| self.error(&error))
+    }
+}

@@ -1,0 +1,109 @@
+//! From a URL to a pool of connections.
+//!
+//! **SQLite**: write-ahead journal, so that readers and the one writer do not wait for each
+//! other; `synchronous = FULL`, so that what was committed survives a power cut; foreign keys
+//! checked; writers wait for each other up to [`BUSY_TIMEOUT`]. Every writing transaction takes
+//! the write lock when it begins: one that read first could not wait for it, only fail.
+//!
+//! **PostgreSQL**: TLS as the URL's `sslmode` says.
+
+use crate::error::{CatalogError, Place};
+use sea_orm::sqlx::postgres::PgConnectOptions;
+use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sea_orm::{
+    ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbErr,
+    SqliteTransactionMode, TransactionOptions, TransactionTrait,
+};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How long a writer waits for another one in SQLite.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a query waits for a free connection, and a new connection for the server.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// SQLite has one writer; more connections serve readers.
+const SQLITE_CONNECTIONS_MAX: u32 = 4;
+/// Per process; a server's default allows 100 in all.
+const POSTGRES_CONNECTIONS_MAX: u32 = 10;
+
+pub(crate) struct Connected {
+    pub(crate) db: DatabaseConnection,
+    pub(crate) place: Place,
+}
+
+/// Connects; the schema may still be old or missing.
+pub(crate) async fn connect(database_url: &str) -> Result<Connected, CatalogError> {
+    let (options, place) = if database_url.starts_with("sqlite:") {
+        sqlite(database_url)?
+    } else if let Some(rest) = database_url.strip_prefix("postgresql://") {
+        // SeaORM knows the other spelling only.
+        postgres(&format!("postgres://{rest}"))?
+    } else if database_url.starts_with("postgres://") {
+        postgres(database_url)?
+    } else {
+        return Err(CatalogError::Url {
+            reason: "it starts neither with sqlite: nor with postgres://".to_owned(),
+        });
+    };
+    let connected = Database::connect(options).await;
+    let db = connected.map_err(|error| place.error(&error))?;
+    Ok(Connected { db, place })
+}
+
+/// Begins a transaction that will write.
+pub(crate) async fn begin_write(db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
+    db.begin_with_options(TransactionOptions {
+        sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+        ..TransactionOptions::default()
+    })
+    .await
+}
+
+fn sqlite(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
+    let parsed = SqliteConnectOptions::from_str(url).map_err(|error| CatalogError::Url {
+        reason: error.to_string(),
+    })?;
+    let path = parsed.get_filename().to_path_buf();
+    if url.contains(":memory:") || url.contains("mode=memory") || path.as_os_str().is_empty() {
+        return Err(CatalogError::Url {
+            reason: "the catalog must be a file, because keys have to outlive the process"
+                .to_owned(),
+        });
+    }
+    let mut options = common(url, SQLITE_CONNECTIONS_MAX);
+    options.map_sqlx_sqlite_opts(|options| {
+        options
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(true)
+    });
+    Ok((options, Place(path.display().to_string())))
+}
+
+fn postgres(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
+    let parsed = PgConnectOptions::from_str(url).map_err(|error| CatalogError::Url {
+        reason: error.to_string(),
+    })?;
+    let host = parsed.get_socket().map_or_else(
+        || format!("{}:{}", parsed.get_host(), parsed.get_port()),
+        |socket| socket.display().to_string(),
+    );
+    let database = parsed.get_database().unwrap_or(parsed.get_username());
+    let place = Place(format!("postgres://{host}/{database}"));
+    let mut options = common(url, POSTGRES_CONNECTIONS_MAX);
+    options.set_application_name("millrace");
+    Ok((options, place))
+}
+
+fn common(url: &str, connections_max: u32) -> ConnectOptions {
+    let mut options = ConnectOptions::new(url);
+    options
+        .max_connections(connections_max)
+        .min_connections(1)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_timeout(ACQUIRE_TIMEOUT)
+        // Statements carry hashes and addresses; the callers log what matters.
+        .sqlx_logging(false);
+    options
+}

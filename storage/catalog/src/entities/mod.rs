@@ -1,0 +1,8 @@
+//! The tables, one file each. They stay inside this crate: callers get the models only.
+
+pub mod catalog_versions;
+pub mod organization_memberships;
+pub mod organizations;
+pub mod personal_api_keys;
+pub mod projects;
+pub mod users;

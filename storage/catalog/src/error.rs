@@ -1,0 +1,254 @@
+//! What can go wrong with the catalog, and what to do about it.
+//!
+//! [`CatalogError`] is trouble with the database itself and is written for the operator.
+//! [`ChangeError`] is the answer to a change that breaks a rule.
+
+use crate::key::KeyFormError;
+use crate::scopes::ScopeError;
+use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
+use std::fmt;
+
+/// Trouble with the database. Each message names the place and the next step.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// The URL names no database that we can use.
+    #[error(
+        "the database URL is not usable: {reason}; give sqlite://<path>?mode=rwc or \
+         postgres://<user>:<password>@<host>/<database>"
+    )]
+    Url {
+        /// What is wrong with it; never the URL itself, because it may hold a password.
+        reason: String,
+    },
+    /// The file or its directory is missing, or may not be read or written.
+    #[error(
+        "cannot open the catalog {place}: {reason}; check that the directory exists and that \
+         this user may read and write there"
+    )]
+    CannotOpen {
+        /// The file.
+        place: String,
+        /// What the database says.
+        reason: String,
+    },
+    /// The file is something else, or damaged.
+    #[error(
+        "the catalog {place} is not a readable SQLite database: {reason}; restore it from a \
+         backup, or move it away to start with an empty one"
+    )]
+    Damaged {
+        /// The file.
+        place: String,
+        /// What the database says.
+        reason: String,
+    },
+    /// Somebody else kept it locked longer than we wait.
+    #[error("the catalog {place} is locked by another process; stop it or try again")]
+    Locked {
+        /// The file.
+        place: String,
+    },
+    /// The disk is full.
+    #[error("no room left on the disk of the catalog {place}; make room and try again")]
+    Full {
+        /// The file or server.
+        place: String,
+    },
+    /// The server knows the user not, or the password is another one.
+    #[error("{place} refuses the user or password: {reason}; correct the database URL")]
+    Refused {
+        /// The server.
+        place: String,
+        /// What the database says.
+        reason: String,
+    },
+    /// The server has no such database.
+    #[error("{place}: {reason}; create the database first, for example with createdb")]
+    NoSuchDatabase {
+        /// The server.
+        place: String,
+        /// What the database says.
+        reason: String,
+    },
+    /// The catalog was written by a newer version.
+    #[error(
+        "the catalog {place} was written by a newer version of millrace ({detail}); start that \
+         version, or restore a backup made before the upgrade"
+    )]
+    NewerSchema {
+        /// The file or server.
+        place: String,
+        /// Which migrations are unknown here.
+        detail: String,
+    },
+    /// It does not answer, or not in time.
+    #[error("cannot reach the catalog {place}: {reason}")]
+    Unreachable {
+        /// The file or server.
+        place: String,
+        /// What was tried.
+        reason: String,
+    },
+    /// Anything else the database says.
+    #[error("the catalog {place} failed: {reason}")]
+    Failed {
+        /// The file or server.
+        place: String,
+        /// What the database says.
+        reason: String,
+    },
+    /// The system gave no random bytes.
+    #[error("the system has no randomness for a new key: {0}")]
+    NoRandomness(#[from] getrandom::Error),
+}
+
+/// Why a change was not made.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is nothing of that name.
+    #[error("there is no {what} {name:?}")]
+    NotFound {
+        /// Organization, project, user, key.
+        what: &'static str,
+        /// How it was asked for; masked if it was a key.
+        name: String,
+    },
+    /// Empty, or longer than allowed.
+    #[error("{what} must have 1 to {chars_max} characters")]
+    BadName {
+        /// Which field.
+        what: &'static str,
+        /// The longest allowed, in characters.
+        chars_max: usize,
+    },
+    /// Not an address.
+    #[error("{0:?} is not an e-mail address")]
+    BadEmail(String),
+    /// The form of a key is wrong.
+    #[error(transparent)]
+    BadKey(#[from] KeyFormError),
+    /// A scope is unknown, or there is none.
+    #[error(transparent)]
+    BadScope(#[from] ScopeError),
+    /// A key that would be dead at once.
+    #[error("the key would have expired already; give a time in the future")]
+    Expired,
+    /// A user has the most keys allowed.
+    #[error("the user has {0} keys, the most allowed; revoke one first")]
+    TooManyKeys(u64),
+    /// Another project has that key.
+    #[error("another project has this key already")]
+    KeyTaken,
+    /// The project has a key; a second one would kill it silently.
+    #[error("project {0} has a key already; rotate it to replace it")]
+    HasKey(i64),
+    /// Another user has that address.
+    #[error("a user with the address {0:?} exists already")]
+    EmailTaken(String),
+    /// The database failed.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+impl From<getrandom::Error> for ChangeError {
+    fn from(error: getrandom::Error) -> Self {
+        Self::Catalog(error.into())
+    }
+}
+
+/// Where the catalog is, for messages: a path, or a server without its password.
+#[derive(Clone, Debug)]
+pub(crate) struct Place(pub(crate) String);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Place {
+    /// Says what a database error means.
+    pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
+        let place = self.0.clone();
+        match error {
+            DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) => CatalogError::Unreachable {
+                place,
+                reason: "no connection became free in time".to_owned(),
+            },
+            DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed) => {
+                CatalogError::Unreachable {
+                    place,
+                    reason: "it was closed".to_owned(),
+                }
+            }
+            // The migrator's only error of this kind: applied migrations that it does not know.
+            DbErr::Custom(detail) if detail.contains("Migration file") => {
+                CatalogError::NewerSchema {
+                    place,
+                    detail: newer_migrations(detail),
+                }
+            }
+            DbErr::Conn(RuntimeErr::SqlxError(error))
+            | DbErr::Exec(RuntimeErr::SqlxError(error))
+            | DbErr::Query(RuntimeErr::SqlxError(error)) => self.sqlx_error(error),
+            other => CatalogError::Failed {
+                place,
+                reason: other.to_string(),
+            },
+        }
+    }
+
+    fn sqlx_error(&self, error: &sqlx::Error) -> CatalogError {
+        let place = self.0.clone();
+        let reason = error.to_string();
+        match error {
+            sqlx::Error::Database(database) => {
+                let code = database.code().unwrap_or_default();
+                self.database_error(&code, database.message())
+            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => CatalogError::Unreachable { place, reason },
+            _ => CatalogError::Failed { place, reason },
+        }
+    }
+
+    /// SQLite's codes are numbers, the kind of error in the lower byte; PostgreSQL's have five
+    /// characters.
+    fn database_error(&self, code: &str, message: &str) -> CatalogError {
+        let place = self.0.clone();
+        let reason = message.to_owned();
+        let sqlite = (code.len() < 5).then(|| code.parse::<u32>().unwrap_or(0) & 0xff);
+        match (sqlite, code) {
+            (Some(5 | 6), _) => CatalogError::Locked { place },
+            (Some(13), _) | (None, "53100") => CatalogError::Full { place },
+            (Some(3 | 8 | 14 | 23), _) => CatalogError::CannotOpen { place, reason },
+            (Some(11 | 26), _) => CatalogError::Damaged { place, reason },
+            (None, "28P01" | "28000" | "42501") => CatalogError::Refused { place, reason },
+            (None, "3D000") => CatalogError::NoSuchDatabase { place, reason },
+            (None, "57P01" | "57P02" | "57P03" | "53300") => {
+                CatalogError::Unreachable { place, reason }
+            }
+            _ => CatalogError::Failed { place, reason },
+        }
+    }
+}
+
+/// The names out of the migrator's sentence, one per line there.
+fn newer_migrations(detail: &str) -> String {
+    let names: Vec<&str> = detail
+        .lines()
+        .filter_map(|line| line.split('\'').nth(1))
+        .collect();
+    names.join(", ")
+}
+
+/// Whether a unique index refused a row.
+pub(crate) fn is_duplicate(error: &DbErr) -> bool {
+    matches!(
+        error.sql_err(),
+        Some(sea_orm::SqlErr::UniqueConstraintViolation(_))
+    )
+}

@@ -1,0 +1,340 @@
+//! The form of keys: what they look like, and what can be told of one without looking it up.
+//!
+//! | Kind | Form |
+//! |---|---|
+//! | project key | `phc_`, 37 random base62 characters, 6 base62 characters of their CRC-32 |
+//! | personal key | `phx_` and the same |
+//!
+//! The checksum is no secret: it lets garbage be refused before any look-up. Projects taken over
+//! from elsewhere keep the keys that their SDKs already hold, so a project key may also be any
+//! other printable ASCII string. Such keys may even have our form and not our checksum; see
+//! [`ProjectKeyForm::WrongChecksum`].
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+use subtle::ConstantTimeEq;
+
+/// What every project key that we make starts with.
+pub const PROJECT_KEY_PREFIX: &str = "phc_";
+/// What every personal key starts with.
+pub const PERSONAL_KEY_PREFIX: &str = "phx_";
+/// The longest project key, in bytes.
+pub const PROJECT_KEY_BYTES_MAX: usize = 64;
+
+const RANDOM_CHARS: usize = 37;
+const CHECKSUM_CHARS: usize = 6;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// What can be told of a project key by its form alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectKeyForm {
+    /// One that we made, or a very good guess.
+    Ours,
+    /// Our form but not our checksum: garbage, unless it was brought in from elsewhere.
+    WrongChecksum,
+    /// A key brought in from elsewhere, or garbage; only a look-up can tell.
+    Foreign,
+    /// No project can have it.
+    Malformed(KeyFormError),
+}
+
+impl ProjectKeyForm {
+    /// Reads the form of `key`.
+    #[must_use]
+    pub fn of(key: &str) -> Self {
+        if let Err(error) = check_form(key) {
+            return Self::Malformed(error);
+        }
+        match key.strip_prefix(PROJECT_KEY_PREFIX).and_then(checksum_of) {
+            Some(true) => Self::Ours,
+            Some(false) => Self::WrongChecksum,
+            None => Self::Foreign,
+        }
+    }
+}
+
+/// Why a string cannot be a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFormError {
+    /// Nothing there, or white space only.
+    #[error("the key is blank")]
+    Blank,
+    /// Characters that no key has.
+    #[error("a key has printable ASCII characters only")]
+    NotAscii,
+    /// Longer than [`PROJECT_KEY_BYTES_MAX`].
+    #[error("a key has at most 64 characters")]
+    TooLong,
+    /// A personal key, which never belongs into an event.
+    #[error("this is a personal key (phx_…); a project key is needed")]
+    PersonalKey,
+    /// Not a personal key, or mistyped.
+    #[error("a personal key is phx_ and 43 letters and digits; this one is mistyped or cut off")]
+    NotPersonal,
+}
+
+fn check_form(key: &str) -> Result<(), KeyFormError> {
+    if key.trim().is_empty() {
+        Err(KeyFormError::Blank)
+    } else if !key.is_ascii() {
+        Err(KeyFormError::NotAscii)
+    } else if key.len() > PROJECT_KEY_BYTES_MAX {
+        Err(KeyFormError::TooLong)
+    } else if key.starts_with(PERSONAL_KEY_PREFIX) {
+        Err(KeyFormError::PersonalKey)
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks a project key that an operator chose.
+///
+/// # Errors
+///
+/// The rule it breaks. It is stricter than the ingestion path: no white space, no controls.
+pub fn check_chosen_project_key(key: &str) -> Result<(), KeyFormError> {
+    check_form(key)?;
+    if key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(())
+    } else {
+        Err(KeyFormError::NotAscii)
+    }
+}
+
+/// A new project key.
+///
+/// # Errors
+///
+/// The system has no randomness to give.
+pub fn generate_project_key() -> Result<String, getrandom::Error> {
+    generate(PROJECT_KEY_PREFIX)
+}
+
+/// A personal key, as its owner holds it. `Debug` shows the mask only.
+#[derive(Clone)]
+pub struct PersonalKey(String);
+
+impl PersonalKey {
+    /// A new key.
+    ///
+    /// # Errors
+    ///
+    /// The system has no randomness to give.
+    pub fn generate() -> Result<Self, getrandom::Error> {
+        generate(PERSONAL_KEY_PREFIX).map(Self)
+    }
+
+    /// Reads a key that somebody presents.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyFormError::NotPersonal`] unless form and checksum are right.
+    pub fn parse(key: &str) -> Result<Self, KeyFormError> {
+        match key.strip_prefix(PERSONAL_KEY_PREFIX).and_then(checksum_of) {
+            Some(true) => Ok(Self(key.to_owned())),
+            _ => Err(KeyFormError::NotPersonal),
+        }
+    }
+
+    /// The secret itself.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// First 4 characters, `...`, last 4.
+    #[must_use]
+    pub fn mask(&self) -> String {
+        mask(&self.0)
+    }
+
+    /// What the catalog keeps of it: SHA-256 in lower-case hex. The key holds 220 random bits,
+    /// so neither salt nor stretching would add anything.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        use fmt::Write as _;
+        let digest = Sha256::digest(self.0.as_bytes());
+        digest
+            .iter()
+            .fold(String::with_capacity(64), |mut hex, byte| {
+                // Writing to a String cannot fail.
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
+    }
+
+    /// Whether this is the key whose hash was kept; takes the same time wherever they differ.
+    #[must_use]
+    pub fn has_hash(&self, kept: &str) -> bool {
+        self.hash().as_bytes().ct_eq(kept.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for PersonalKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PersonalKey({})", self.mask())
+    }
+}
+
+/// First 4 characters, `...`, last 4; a key of 8 or fewer is hidden whole.
+#[must_use]
+pub fn mask(key: &str) -> String {
+    match (
+        key.get(..4),
+        key.len().checked_sub(4).and_then(|at| key.get(at..)),
+    ) {
+        (Some(first), Some(last)) if key.len() > 8 => format!("{first}...{last}"),
+        _ => "...".to_owned(),
+    }
+}
+
+fn generate(prefix: &str) -> Result<String, getrandom::Error> {
+    let mut key = String::with_capacity(prefix.len() + RANDOM_CHARS + CHECKSUM_CHARS);
+    key.push_str(prefix);
+    let mut pool = [0_u8; 64];
+    while key.len() < prefix.len() + RANDOM_CHARS {
+        getrandom::fill(&mut pool)?;
+        let missing = prefix.len() + RANDOM_CHARS - key.len();
+        // 248 is the largest multiple of 62 in a byte: no character is likelier than another.
+        let fair = pool.iter().filter(|&&byte| byte < 248).take(missing);
+        key.extend(fair.map(|byte| base62_digit(u32::from(*byte))));
+    }
+    let checksum = checksum(key.as_bytes().get(prefix.len()..).unwrap_or_default());
+    key.extend(checksum);
+    Ok(key)
+}
+
+/// Whether the checksum is right; `None` unless the rest of a key has our form.
+fn checksum_of(rest: &str) -> Option<bool> {
+    if rest.len() != RANDOM_CHARS + CHECKSUM_CHARS
+        || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        return None;
+    }
+    let (random, claimed) = rest.split_at_checked(RANDOM_CHARS)?;
+    Some(checksum(random.as_bytes()).into_iter().eq(claimed.chars()))
+}
+
+/// CRC-32 (IEEE) as six base62 digits, the most significant first.
+fn checksum(random: &[u8]) -> [char; CHECKSUM_CHARS] {
+    let mut left = crc32fast::hash(random);
+    let mut digits = ['0'; CHECKSUM_CHARS];
+    for digit in digits.iter_mut().rev() {
+        *digit = base62_digit(left);
+        left /= 62;
+    }
+    digits
+}
+
+fn base62_digit(value: u32) -> char {
+    let digit = BASE62.get(value as usize % BASE62.len());
+    char::from(digit.copied().unwrap_or(b'0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn forms_of_project_keys() {
+        use KeyFormError::{Blank, NotAscii, PersonalKey, TooLong};
+        use ProjectKeyForm::{Foreign, Malformed, WrongChecksum};
+        let table = [
+            ("", Malformed(Blank)),
+            (" \t", Malformed(Blank)),
+            ("phc_ключ", Malformed(NotAscii)),
+            ("phx_anything", Malformed(PersonalKey)),
+            (&"k".repeat(65), Malformed(TooLong)),
+            (&"k".repeat(64), Foreign),
+            ("sTMFPsFhdP1Ssg", Foreign),
+            ("phc_recording000000000000000000000000000000", Foreign),
+            (
+                "phc_recording0000000000000000000000000000000_posthog",
+                Foreign,
+            ),
+            (
+                "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                WrongChecksum,
+            ),
+        ];
+        for (key, form) in table {
+            assert_eq!(ProjectKeyForm::of(key), form, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_the_crc_of_the_random_part() {
+        let random = "0".repeat(37);
+        let digits: String = checksum(random.as_bytes()).iter().collect();
+        let value = digits.bytes().fold(0_u64, |sum, byte| {
+            sum * 62 + BASE62.iter().position(|digit| *digit == byte).unwrap() as u64
+        });
+        assert_eq!(value, u64::from(crc32fast::hash(random.as_bytes())));
+        let key = format!("phc_{random}{digits}");
+        assert_eq!(ProjectKeyForm::of(&key), ProjectKeyForm::Ours);
+    }
+
+    #[test]
+    fn generated_keys_differ_and_have_our_form() {
+        let first = generate_project_key().unwrap();
+        let second = generate_project_key().unwrap();
+        assert_ne!(first, second);
+        assert_eq!(first.len(), 47);
+        assert_eq!(ProjectKeyForm::of(&first), ProjectKeyForm::Ours);
+        let personal = PersonalKey::generate().unwrap();
+        assert!(PersonalKey::parse(personal.expose()).is_ok());
+    }
+
+    #[test]
+    fn masks_hide_all_but_the_ends() {
+        let table = [
+            ("phx_0123456789abcd", "phx_...abcd"),
+            ("phx_abcd", "..."),
+            ("", "..."),
+            ("123456789", "1234...6789"),
+        ];
+        for (key, masked) in table {
+            assert_eq!(mask(key), masked);
+        }
+        let key = PersonalKey::generate().unwrap();
+        assert!(!format!("{key:?}").contains(key.expose()));
+    }
+
+    #[test]
+    fn a_personal_key_is_kept_as_its_sha256() {
+        let key = PersonalKey("abc".to_owned());
+        let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(key.hash(), sha256);
+        assert!(key.has_hash(sha256));
+        assert!(!key.has_hash(&sha256.replace('b', "c")));
+        assert!(!key.has_hash(""));
+    }
+
+    #[test]
+    fn chosen_keys_have_no_white_space() {
+        assert_eq!(check_chosen_project_key("phc_mine"), Ok(()));
+        for key in ["a b", "a\n", "\u{7f}", "a\0b"] {
+            assert_eq!(check_chosen_project_key(key), Err(KeyFormError::NotAscii));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_string_has_a_form(key in any::<String>()) {
+            let malformed = matches!(ProjectKeyForm::of(&key), ProjectKeyForm::Malformed(_));
+            let allowed = !key.trim().is_empty() && key.is_ascii() && key.len() <= 64
+                && !key.starts_with("phx_");
+            prop_assert_eq!(malformed, !allowed);
+            prop_assert!(mask(&key).len() <= 11);
+        }
+
+        #[test]
+        fn one_changed_character_is_noticed(at in 0_usize..43, with in "[0-9A-Za-z]") {
+            let key = PersonalKey::generate().unwrap();
+            let mut changed = key.expose().to_owned();
+            changed.replace_range(4 + at..5 + at, &with);
+            prop_assert_eq!(PersonalKey::parse(&changed).is_ok(), changed == key.expose());
+        }
+    }
+}

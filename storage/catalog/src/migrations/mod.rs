@@ -1,0 +1,59 @@
+//! The schema's history. A migration that was released is never edited; the next one follows it.
+//!
+//! All pending migrations run in one transaction, in SQLite and PostgreSQL alike, while every
+//! other process that starts waits; so a catalog is of the old version or of the new one, never
+//! between.
+
+mod m0001_organizations;
+mod m0002_personal_api_keys;
+mod m0003_catalog_versions;
+
+use crate::connect::begin_write;
+use crate::error::{CatalogError, Place};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr};
+use sea_orm_migration::{MigrationTrait, MigratorTrait};
+
+/// The number under which our processes exclude one another in PostgreSQL.
+const MIGRATION_LOCK: i64 = i64::from_be_bytes(*b"millrace");
+
+struct Migrator;
+
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m0001_organizations::Migration),
+            Box::new(m0002_personal_api_keys::Migration),
+            Box::new(m0003_catalog_versions::Migration),
+        ]
+    }
+}
+
+/// Applies what is pending; `steps` stops early, for tests of upgrades.
+///
+/// # Errors
+///
+/// [`CatalogError::NewerSchema`] if the catalog was written by a newer version.
+pub(crate) async fn migrate(
+    db: &DatabaseConnection,
+    place: &Place,
+    steps: Option<u32>,
+) -> Result<(), CatalogError> {
+    apply(db, steps).await.map_err(|error| place.error(&error))
+}
+
+async fn apply(db: &DatabaseConnection, steps: Option<u32>) -> Result<(), DbErr> {
+    // Looked at before locking: an ordinary start writes nothing and waits for nobody.
+    if Migrator::get_pending_migrations_read_only(db)
+        .await?
+        .is_empty()
+    {
+        return Ok(());
+    }
+    let transaction = begin_write(db).await?;
+    if db.get_database_backend() == DbBackend::Postgres {
+        let lock = format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})");
+        transaction.execute_unprepared(&lock).await?;
+    }
+    Migrator::up(&transaction, steps).await?;
+    transaction.commit().await
+}

@@ -1,0 +1,182 @@
+//! What a personal key may do.
+
+use sea_orm::FromJsonQueryResult;
+use serde::{Deserialize, Serialize};
+
+/// Everything except [`OPERATOR`].
+pub const ALL: &str = "*";
+/// Runs the installation itself; issued on the command line only, and no part of [`ALL`].
+pub const OPERATOR: &str = "operator";
+
+/// The families that have a `:read` and a `:write` each.
+pub const FAMILIES: [&str; 9] = [
+    "organization",
+    "organization_member",
+    "batch_export",
+    "plugin",
+    "project",
+    "role",
+    "proxy_record",
+    "activity_log",
+    "historical_migration",
+];
+
+/// One thing that a key may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// One of [`FAMILIES`].
+    pub family: &'static str,
+    /// Whether something is changed.
+    pub write: bool,
+}
+
+impl Need {
+    /// Reading in a family.
+    #[must_use]
+    pub const fn read(family: &'static str) -> Self {
+        Self {
+            family,
+            write: false,
+        }
+    }
+
+    /// Changing something in a family.
+    #[must_use]
+    pub const fn write(family: &'static str) -> Self {
+        Self {
+            family,
+            write: true,
+        }
+    }
+}
+
+/// A key's scopes, checked. Kept as a JSON array of strings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+#[serde(transparent)]
+pub struct Scopes(Vec<String>);
+
+impl Scopes {
+    /// Checks and keeps the scopes in the order given, each once.
+    ///
+    /// # Errors
+    ///
+    /// The first unknown one, or that there are none.
+    pub fn parse<I, S>(scopes: I) -> Result<Self, ScopeError>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<str>,
+    {
+        let mut kept: Vec<String> = Vec::new();
+        for scope in scopes {
+            let scope = scope.as_ref().trim();
+            if !is_known(scope) {
+                return Err(ScopeError::Unknown(scope.to_owned()));
+            }
+            if !kept.iter().any(|had| had == scope) {
+                kept.push(scope.to_owned());
+            }
+        }
+        if kept.is_empty() {
+            return Err(ScopeError::Empty);
+        }
+        Ok(Self(kept))
+    }
+
+    /// The scope of a first key: everything but operating the installation.
+    #[must_use]
+    pub fn all() -> Self {
+        Self(vec![ALL.to_owned()])
+    }
+
+    /// The scopes as they were given.
+    #[must_use]
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Whether `need` is covered: by itself, by writing where reading is asked, or by `*`.
+    #[must_use]
+    pub fn allow(&self, need: Need) -> bool {
+        self.0.iter().any(|scope| match scope.split_once(':') {
+            None => scope == ALL,
+            Some((family, action)) => family == need.family && (action == "write" || !need.write),
+        })
+    }
+
+    /// Whether this key operates the installation.
+    #[must_use]
+    pub fn operate(&self) -> bool {
+        self.0.iter().any(|scope| scope == OPERATOR)
+    }
+}
+
+/// Why scopes were refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScopeError {
+    /// A key without scopes could do nothing.
+    #[error("at least one scope is needed, such as organization:read, or * for all")]
+    Empty,
+    /// No such scope.
+    #[error(
+        "unknown scope {0:?}; scopes are *, operator and <family>:read or <family>:write, the \
+         families being organization, organization_member, batch_export, plugin, project, role, \
+         proxy_record, activity_log and historical_migration"
+    )]
+    Unknown(String),
+}
+
+fn is_known(scope: &str) -> bool {
+    match scope.split_once(':') {
+        None => scope == ALL || scope == OPERATOR,
+        Some((family, action)) => {
+            FAMILIES.contains(&family) && (action == "read" || action == "write")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_implies_read_and_star_all_but_operating() {
+        let table: [(&[&str], Need, bool); 8] = [
+            (&["organization:read"], Need::read("organization"), true),
+            (&["organization:read"], Need::write("organization"), false),
+            (&["organization:write"], Need::read("organization"), true),
+            (
+                &["organization:write"],
+                Need::read("organization_member"),
+                false,
+            ),
+            (&["plugin:read", "role:write"], Need::write("role"), true),
+            (&["*"], Need::write("historical_migration"), true),
+            (&["operator"], Need::read("organization"), false),
+            (&["operator", "*"], Need::read("organization"), true),
+        ];
+        for (scopes, need, allowed) in table {
+            let scopes = Scopes::parse(scopes).unwrap();
+            assert_eq!(scopes.allow(need), allowed, "{scopes:?} {need:?}");
+        }
+        assert!(!Scopes::all().operate());
+        assert!(Scopes::parse(["operator"]).unwrap().operate());
+    }
+
+    #[test]
+    fn scopes_are_checked_and_kept_once() {
+        let unknown = |scope: &str| Err(ScopeError::Unknown(scope.to_owned()));
+        assert_eq!(Scopes::parse([""; 0]), Err(ScopeError::Empty));
+        for scope in [
+            "",
+            "organization",
+            "organization:admin",
+            "nothing:read",
+            "*:read",
+            "a:b:c",
+        ] {
+            assert_eq!(Scopes::parse([scope]), unknown(scope));
+        }
+        let scopes = Scopes::parse(["role:read", " plugin:write ", "role:read"]).unwrap();
+        assert_eq!(scopes.as_slice(), ["role:read", "plugin:write"]);
+    }
+}
