@@ -1,0 +1,172 @@
+//! The checkpoint: a few bytes of the shipper's, replaced atomically.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `MILLRCKP` |
+//! | 8 | 2 | version, 1 |
+//! | 10 | 2 | zero |
+//! | 12 | 4 | bytes of the body |
+//! | 16 | 8 | highest segment number used when it was stored |
+//! | 24 | 8 | highest sequence synced when it was stored |
+//! | 32 | 4 | zero |
+//! | 36 | 4 | CRC-32 over what stands before and the body |
+//! | 40 | … | the body |
+//!
+//! The two highest numbers keep positions from being used twice even if someone empties the
+//! directory of segments: a frame below a checkpoint would never be shipped.
+
+use crate::CheckpointError;
+use crate::fields::{put, u16_at, u32_at, u64_at};
+use crate::fs::Fs;
+use crate::log::is_want_of_room;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+/// Bytes a checkpoint may have.
+pub const CHECKPOINT_BYTES_MAX: usize = 1 << 20;
+
+pub(crate) const FILE_NAME: &str = "checkpoint";
+/// Room that is given up when a disk is so full that not even a checkpoint can be stored: only
+/// shipping, which needs checkpoints, makes room again.
+pub(crate) const RESERVE_NAME: &str = "reserve";
+const RESERVE_BYTES: u64 = 2 * CHECKPOINT_BYTES_MAX as u64;
+const TEMPORARY_NAME: &str = "checkpoint.tmp";
+
+const MAGIC: u64 = u64::from_le_bytes(*b"MILLRCKP");
+const VERSION: u16 = 1;
+const HEADER_BYTES: usize = 40;
+const CRC_AT: usize = 36;
+
+/// Numbers below which nothing new may be.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Floor {
+    pub segment: u64,
+    pub sequence: u64,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Stored {
+    pub floor: Floor,
+    pub bytes: Vec<u8>,
+}
+
+/// `Io` errors of this function mean that the disk fails.
+pub(crate) fn store(
+    fs: &dyn Fs,
+    dir: &Path,
+    floor: Floor,
+    bytes: &[u8],
+) -> Result<(), CheckpointError> {
+    if bytes.len() > CHECKPOINT_BYTES_MAX {
+        return Err(CheckpointError::TooLarge {
+            bytes: bytes.len() as u64,
+        });
+    }
+    let io = |source| CheckpointError::Io {
+        path: dir.join(FILE_NAME),
+        source,
+    };
+    let mut written = write_temporary(fs, dir, floor, bytes);
+    if written.as_ref().is_err_and(is_want_of_room) && fs.unlink(&dir.join(RESERVE_NAME)).is_ok() {
+        // Only once the unlink is durable does the room count as free.
+        fs.sync_dir(dir).map_err(io)?;
+        written = write_temporary(fs, dir, floor, bytes);
+    }
+    match written {
+        Ok(()) => {}
+        Err(error) if is_want_of_room(&error) => return Err(CheckpointError::DiskFull),
+        Err(error) => return Err(io(error)),
+    }
+    fs.rename(&dir.join(TEMPORARY_NAME), &dir.join(FILE_NAME))
+        .and_then(|()| fs.sync_dir(dir))
+        .map_err(io)
+}
+
+fn write_temporary(fs: &dyn Fs, dir: &Path, floor: Floor, bytes: &[u8]) -> io::Result<()> {
+    let file = fs.create(&dir.join(TEMPORARY_NAME))?;
+    // Room first: afterwards neither the write nor the sync can run out of it.
+    file.allocate((HEADER_BYTES + bytes.len()) as u64)?;
+    let header = encode_header(floor, bytes);
+    file.write_at(&mut [IoSlice::new(&header), IoSlice::new(bytes)], 0)?;
+    file.sync_data()
+}
+
+fn encode_header(floor: Floor, bytes: &[u8]) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    put(&mut header, 0, &MAGIC.to_le_bytes());
+    put(&mut header, 8, &VERSION.to_le_bytes());
+    // At most CHECKPOINT_BYTES_MAX, so it fits.
+    put(&mut header, 12, &(bytes.len() as u32).to_le_bytes());
+    put(&mut header, 16, &floor.segment.to_le_bytes());
+    put(&mut header, 24, &floor.sequence.to_le_bytes());
+    let crc = crc_of(&header, bytes);
+    put(&mut header, CRC_AT, &crc.to_le_bytes());
+    header
+}
+
+fn crc_of(header: &[u8], body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(header.get(..CRC_AT).unwrap_or_default());
+    hasher.update(body);
+    hasher.finalize()
+}
+
+pub(crate) fn load(fs: &dyn Fs, dir: &Path) -> Result<Option<Stored>, CheckpointError> {
+    let path = dir.join(FILE_NAME);
+    let bytes = match read(fs, &path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(CheckpointError::Io { path, source }),
+    };
+    decode(&bytes, path).map(Some)
+}
+
+fn read(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs.open(path)?;
+    let bytes = file.len()?.min(2 * CHECKPOINT_BYTES_MAX as u64);
+    let mut out = Vec::new();
+    file.read_at(&mut out, bytes as usize, 0)?;
+    Ok(out)
+}
+
+fn decode(bytes: &[u8], path: PathBuf) -> Result<Stored, CheckpointError> {
+    let corrupt = |reason| CheckpointError::Corrupt {
+        path: path.clone(),
+        reason,
+    };
+    let (header, body) = bytes
+        .split_at_checked(HEADER_BYTES)
+        .ok_or_else(|| corrupt("it is cut short"))?;
+    if u64_at(header, 0) != Some(MAGIC) {
+        return Err(corrupt("it does not begin as one"));
+    }
+    if u32_at(header, CRC_AT) != Some(crc_of(header, body)) {
+        return Err(corrupt("its checksum does not fit"));
+    }
+    if let Some(version) = u16_at(header, 8).filter(|&version| version != VERSION) {
+        return Err(CheckpointError::Version { path, version });
+    }
+    let floor = Floor {
+        segment: u64_at(header, 16).unwrap_or_default(),
+        sequence: u64_at(header, 24).unwrap_or_default(),
+    };
+    Ok(Stored {
+        floor,
+        bytes: body.to_vec(),
+    })
+}
+
+/// Sets the reserve aside if it is not there. Without room for it there is none, and it is
+/// tried again when segments have been released.
+pub(crate) fn keep_reserve(fs: &dyn Fs, dir: &Path) {
+    let path = dir.join(RESERVE_NAME);
+    if fs.open(&path).is_ok() {
+        return;
+    }
+    let made = fs
+        .create(&path)
+        .and_then(|file| file.allocate(RESERVE_BYTES));
+    if made.is_err() {
+        let _ = fs.unlink(&path);
+    }
+}

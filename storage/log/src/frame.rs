@@ -1,0 +1,252 @@
+//! One frame as bytes; pure. The layout stands in the crate's documentation.
+
+use crate::fields::{Fields, put, u16_at, u32_at, u64_at};
+use crate::section::{FrameSection, Section, SectionHeader};
+use crate::{Frame, Position};
+
+/// Bytes of the fixed header.
+pub(crate) const HEAD_BYTES: usize = 48;
+/// Bytes of the commit trailer.
+pub(crate) const TRAILER_BYTES: usize = 16;
+/// Bytes of the smallest frame that can be: one section with nothing in it.
+pub(crate) const FRAME_BYTES_MIN: u64 = 96;
+/// Frames start at multiples of this, so that a search need not try every byte.
+pub(crate) const ALIGN_BYTES: u64 = 8;
+
+/// The first bytes of a frame.
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"MFRM");
+const TRAILER_MAGIC: u32 = u32::from_le_bytes(*b"MEND");
+const VERSION: u16 = 1;
+const HEAD_CRC_AT: usize = 44;
+const KEY_BYTES: usize = 24;
+
+/// Encodes frames around payloads that stay where they are.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    /// Fixed header and section headers; kept between frames, so that appending allocates
+    /// nothing once it has grown.
+    pub head: Vec<u8>,
+    tail: [u8; ALIGN_BYTES as usize + TRAILER_BYTES],
+    tail_start: usize,
+    payload_bytes: u64,
+}
+
+impl Encoder {
+    /// Encodes all but what [`seal`](Self::seal) adds.
+    pub fn encode(&mut self, sections: &[Section<'_>]) -> Result<(), &'static str> {
+        self.head.clear();
+        self.head.resize(HEAD_BYTES, 0);
+        self.payload_bytes = 0;
+        for section in sections {
+            self.section(section)?;
+        }
+        let count = u16::try_from(sections.len()).map_err(|_| "more than 65 535 sections")?;
+        if count == 0 {
+            return Err("no sections");
+        }
+        let (_, section_headers) = self.head.split_at(HEAD_BYTES);
+        let headers_crc = crc32fast::hash(section_headers);
+        let headers_bytes = u32::try_from(section_headers.len())
+            .map_err(|_| "more than 4 GiB of section headers")?;
+        let head = self.head.as_mut_slice();
+        put(head, 0, &MAGIC.to_le_bytes());
+        put(head, 4, &VERSION.to_le_bytes());
+        put(head, 6, &count.to_le_bytes());
+        put(head, 24, &headers_bytes.to_le_bytes());
+        put(head, 32, &self.payload_bytes.to_le_bytes());
+        put(head, 40, &headers_crc.to_le_bytes());
+        let pad = pad_bytes(self.head.len() as u64 + self.payload_bytes);
+        self.tail_start = ALIGN_BYTES as usize - pad as usize;
+        Ok(())
+    }
+
+    /// Puts in what depends on the segment, and the checksums.
+    pub fn seal(&mut self, salt: u64, sequence: u64) {
+        put(&mut self.head, 8, &salt.to_le_bytes());
+        put(&mut self.head, 16, &sequence.to_le_bytes());
+        let crc = crc32fast::hash(self.head.get(..HEAD_CRC_AT).unwrap_or_default());
+        put(&mut self.head, HEAD_CRC_AT, &crc.to_le_bytes());
+        let pad = ALIGN_BYTES as usize - self.tail_start;
+        let trailer = trailer(&self.head, pad, sequence);
+        put(&mut self.tail, ALIGN_BYTES as usize, &trailer);
+    }
+
+    /// What follows the payloads.
+    pub fn tail(&self) -> &[u8] {
+        self.tail.get(self.tail_start..).unwrap_or_default()
+    }
+
+    /// Bytes of the whole frame.
+    pub fn frame_bytes(&self) -> u64 {
+        self.head.len() as u64 + self.payload_bytes + self.tail().len() as u64
+    }
+
+    fn section(&mut self, section: &Section<'_>) -> Result<(), &'static str> {
+        let SectionHeader {
+            insert_target,
+            month,
+            rows,
+            uncompressed_bytes,
+            keys,
+        } = section.header;
+        let target_bytes = u16::try_from(insert_target.len())
+            .map_err(|_| "an insert target of more than 65 535 bytes")?;
+        let keys_count = u16::try_from(keys.len()).map_err(|_| "more than 65 535 keys")?;
+        let blocks_bytes = section.blocks.len() as u64;
+        let out = &mut self.head;
+        out.extend_from_slice(&month.to_le_bytes());
+        out.extend_from_slice(&rows.to_le_bytes());
+        out.extend_from_slice(&uncompressed_bytes.to_le_bytes());
+        out.extend_from_slice(&blocks_bytes.to_le_bytes());
+        out.extend_from_slice(&crc32fast::hash(section.blocks).to_le_bytes());
+        out.extend_from_slice(&target_bytes.to_le_bytes());
+        out.extend_from_slice(&keys_count.to_le_bytes());
+        out.extend_from_slice(insert_target.as_bytes());
+        out.extend_from_slice(keys.as_flattened());
+        self.payload_bytes += blocks_bytes;
+        Ok(())
+    }
+}
+
+fn pad_bytes(bytes: u64) -> u64 {
+    bytes.wrapping_neg() % ALIGN_BYTES
+}
+
+/// The trailer's CRC covers both headers (and through their CRCs every payload byte), the
+/// padding and the sequence: with it, all of the frame is there.
+fn trailer(head: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BYTES] {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(head);
+    hasher.update([0u8; ALIGN_BYTES as usize].get(..pad).unwrap_or_default());
+    hasher.update(&sequence.to_le_bytes());
+    let mut out = [0; TRAILER_BYTES];
+    put(&mut out, 0, &sequence.to_le_bytes());
+    put(&mut out, 8, &hasher.finalize().to_le_bytes());
+    put(&mut out, 12, &TRAILER_MAGIC.to_le_bytes());
+    out
+}
+
+/// A frame's fixed header, sound by its CRC.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub salt: u64,
+    pub sequence: u64,
+    pub sections: u16,
+    pub headers_bytes: u32,
+    pub payload_bytes: u64,
+    headers_crc: u32,
+}
+
+impl Head {
+    /// Reads the first [`HEAD_BYTES`] of a frame.
+    pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        const SHORT: &str = "the frame header is cut short";
+        let covered = bytes.get(..HEAD_CRC_AT).ok_or(SHORT)?;
+        if u32_at(bytes, 0) != Some(MAGIC) {
+            return Err("no frame starts here");
+        }
+        if u32_at(bytes, HEAD_CRC_AT).ok_or(SHORT)? != crc32fast::hash(covered) {
+            return Err("the frame header's checksum does not fit");
+        }
+        if u16_at(bytes, 4) != Some(VERSION) {
+            return Err("the frame's version is unknown");
+        }
+        Ok(Self {
+            sections: u16_at(bytes, 6).ok_or(SHORT)?,
+            salt: u64_at(bytes, 8).ok_or(SHORT)?,
+            sequence: u64_at(bytes, 16).ok_or(SHORT)?,
+            headers_bytes: u32_at(bytes, 24).ok_or(SHORT)?,
+            payload_bytes: u64_at(bytes, 32).ok_or(SHORT)?,
+            headers_crc: u32_at(bytes, 40).ok_or(SHORT)?,
+        })
+    }
+
+    /// Bytes of both headers.
+    pub fn head_bytes(&self) -> u64 {
+        HEAD_BYTES as u64 + u64::from(self.headers_bytes)
+    }
+
+    /// Bytes of the whole frame; `None` beyond what a file can hold.
+    pub fn frame_bytes(&self) -> Option<u64> {
+        let before_pad = self.head_bytes().checked_add(self.payload_bytes)?;
+        before_pad.checked_add(self.tail_bytes() as u64)
+    }
+
+    /// Bytes of padding and trailer.
+    pub fn tail_bytes(&self) -> usize {
+        let before_pad = self.head_bytes().wrapping_add(self.payload_bytes);
+        pad_bytes(before_pad) as usize + TRAILER_BYTES
+    }
+
+    /// Whether `tail` is the padding and trailer that commit this frame; `head` is both headers
+    /// as read.
+    pub fn committed_by(&self, head: &[u8], tail: &[u8]) -> bool {
+        let pad = tail.len().saturating_sub(TRAILER_BYTES);
+        match tail.split_at_checked(pad) {
+            Some((zeros, found)) => {
+                zeros.iter().all(|&byte| byte == 0) && found == trailer(head, pad, self.sequence)
+            }
+            None => false,
+        }
+    }
+
+    /// Reads the section headers; `head` is both headers as read from `position`.
+    pub fn frame(&self, head: &[u8], position: Position) -> Result<Frame, &'static str> {
+        const BAD: &str = "the section headers contradict themselves";
+        let headers = head.get(HEAD_BYTES..).ok_or(BAD)?;
+        if crc32fast::hash(headers) != self.headers_crc {
+            return Err("the section headers' checksum does not fit");
+        }
+        let mut fields = Fields(headers);
+        let mut blocks_at = Position {
+            offset: position.offset + self.head_bytes(),
+            ..position
+        };
+        let payload_end = blocks_at.offset.checked_add(self.payload_bytes);
+        let mut sections = Vec::with_capacity(usize::from(self.sections));
+        for _ in 0..self.sections {
+            let section = section_header(&mut fields, blocks_at).ok_or(BAD)?;
+            let next = blocks_at.offset.checked_add(section.blocks_bytes);
+            blocks_at.offset = next.ok_or(BAD)?;
+            sections.push(section);
+        }
+        if !fields.0.is_empty() || payload_end != Some(blocks_at.offset) {
+            return Err(BAD);
+        }
+        let end = Position {
+            offset: position.offset + self.frame_bytes().ok_or(BAD)?,
+            ..position
+        };
+        Ok(Frame {
+            position,
+            end,
+            sequence: self.sequence,
+            sections,
+        })
+    }
+}
+
+fn section_header(fields: &mut Fields<'_>, blocks_at: Position) -> Option<FrameSection> {
+    let month = fields.u32()?;
+    let rows = fields.u32()?;
+    let uncompressed_bytes = fields.u64()?;
+    let blocks_bytes = fields.u64()?;
+    let blocks_crc = fields.u32()?;
+    let target_bytes = fields.u16()?;
+    let keys_count = fields.u16()?;
+    let target = fields.bytes(usize::from(target_bytes))?;
+    let keys = fields.bytes(usize::from(keys_count) * KEY_BYTES)?;
+    let (keys, _) = keys.as_chunks::<KEY_BYTES>();
+    Some(FrameSection {
+        header: SectionHeader {
+            insert_target: std::str::from_utf8(target).ok()?.to_owned(),
+            month,
+            rows,
+            uncompressed_bytes,
+            keys: keys.to_vec(),
+        },
+        blocks_bytes,
+        blocks_at,
+        blocks_crc,
+    })
+}

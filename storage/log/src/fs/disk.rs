@@ -1,0 +1,168 @@
+//! The real file system.
+
+use super::{File, Fs, LockGuard};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Files of the operating system, by descriptor and offset; no mmap, which would turn a failing
+/// disk into a SIGBUS.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct DiskFs;
+
+#[derive(Debug)]
+struct DiskFile(fs::File);
+
+#[derive(Debug)]
+struct DiskLock(#[expect(dead_code, reason = "held for its drop")] fs::File);
+
+impl LockGuard for DiskLock {}
+
+impl Fs for DiskFs {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(dir)?;
+        // The new name lies in the parent. Higher ones may be new too; only one level is ours.
+        match dir.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => self.sync_dir(parent),
+            _ => self.sync_dir(Path::new(".")),
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
+        Ok(Arc::new(DiskFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(DiskFile(fs::File::open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::File::open(dir)?.sync_all()
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                // A name that is not UTF-8 is none of ours.
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        Ok(names)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(DiskLock(file)))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn random(&self) -> u64 {
+        // The standard library seeds its hash maps from the operating system.
+        RandomState::new().hash_one(0u64)
+    }
+}
+
+impl File for DiskFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()> {
+        let full = out.len() + bytes;
+        let first = out.len();
+        out.reserve_exact(bytes);
+        while out.len() < full {
+            let at = offset + (out.len() - first) as u64;
+            // Reads straight into the unused capacity: nothing is zeroed first.
+            match rustix::io::pread(&self.0, spare_capacity(out), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        out.truncate(full);
+        Ok(())
+    }
+
+    fn write_at(&self, mut slices: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            match rustix::io::pwritev(&self.0, slices, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut slices, written);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        loop {
+            match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP) => return self.fill_with_zeros(bytes),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+impl DiskFile {
+    /// For file systems without fallocate: room is only promised for written bytes.
+    #[cold]
+    fn fill_with_zeros(&self, bytes: u64) -> io::Result<()> {
+        let zeros = [0u8; 64 * 1024];
+        let mut offset = 0;
+        while offset < bytes {
+            let n = (bytes - offset).min(zeros.len() as u64);
+            let chunk = zeros.get(..n as usize).unwrap_or_default();
+            self.write_at(&mut [IoSlice::new(chunk)], offset)?;
+            offset += n;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! The file system as the log needs it, so that tests can take it away.
+//!
+//! The contract is the weakest one that real file systems keep: written bytes survive a power
+//! cut only after [`File::sync_data`], names (created, renamed, unlinked) only after
+//! [`Fs::sync_dir`], and nothing is known about either after an error.
+
+mod disk;
+
+pub use disk::DiskFs;
+
+use std::fmt::Debug;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Directories and names.
+pub trait Fs: Send + Sync + Debug {
+    /// Makes a directory and what is missing above it; present is fine.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Makes an empty file, or empties the one of that name; open for reading and writing.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file for reading.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Renames within a directory, replacing what had the new name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Takes a name away.
+    fn unlink(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The names of the files in a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Takes an exclusive lock on a file, made if absent; `None` if another holder has it.
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
+    /// A number that senders of events cannot guess.
+    fn random(&self) -> u64;
+}
+
+/// Holds a lock until dropped.
+pub trait LockGuard: Send + Sync + Debug {}
+
+/// One open file.
+pub trait File: Send + Sync + Debug {
+    /// Bytes in the file.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether there are none.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Appends `bytes` bytes from `offset` on to `out`; fewer only at the end of the file.
+    fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()>;
+    /// Writes all the slices, one behind the other, from `offset` on.
+    fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()>;
+    /// Grows the file to `bytes` zero bytes with room on disk for each.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Cuts the file to `bytes`.
+    fn truncate(&self, bytes: u64) -> io::Result<()>;
+    /// Makes the written bytes and the length durable. After an error it must not be called
+    /// again: the kernel marks the failed pages clean, and the next call reports success.
+    fn sync_data(&self) -> io::Result<()>;
+}

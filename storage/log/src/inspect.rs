@@ -1,0 +1,150 @@
+//! Looking at a log directory without lock or change, while its process runs or not.
+
+use crate::checkpoint;
+use crate::fs::Fs;
+use crate::recovery::list_segments;
+use crate::scan::{self, SegmentScan};
+use crate::segment::{self, HeaderError};
+use crate::{CheckpointError, Frame, OpenError, Position};
+use std::io;
+use std::path::Path;
+
+/// What lies in a log directory.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The segments, oldest first.
+    pub segments: Vec<SegmentReport>,
+    /// Bytes of the checkpoint, or what is wrong with it; `None` without one.
+    pub checkpoint: Result<Option<Vec<u8>>, CheckpointError>,
+}
+
+/// What one segment holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SegmentReport {
+    /// Its number.
+    pub number: u64,
+    /// Bytes of the file, with what is preallocated.
+    pub file_bytes: u64,
+    /// Bytes of header and frames.
+    pub used_bytes: u64,
+    /// Sound frames.
+    pub frames: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// The first and the last sequence.
+    pub sequences: Option<(u64, u64)>,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+}
+
+/// Something wrong in a segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Where it starts.
+    pub start: Position,
+    /// Where it ends.
+    pub end: Position,
+    /// What it is.
+    pub kind: ProblemKind,
+    /// Why the bytes are no frame.
+    pub reason: &'static str,
+}
+
+/// Kinds of [`Problem`].
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// The segment's own header.
+    Header,
+    /// Unsound bytes with a sound frame behind them.
+    DamagedMiddle,
+    /// Unsound bytes at the end. In the newest segment of a running process this is the frame
+    /// just being written.
+    Tail,
+    /// A later format; nothing of the segment was read.
+    NewerVersion,
+}
+
+/// Reads a log directory and shows every sound frame to `visit`, in order. Changes nothing.
+///
+/// # Errors
+///
+/// [`OpenError::Io`] if the directory or a segment cannot be read; damage is not an error.
+pub fn inspect(
+    fs: &dyn Fs,
+    dir: &Path,
+    visit: &mut dyn FnMut(&Frame),
+) -> Result<Inspection, OpenError> {
+    let mut segments = Vec::new();
+    for number in list_segments(fs, dir)? {
+        let path = dir.join(segment::file_name(number));
+        let failed = |source| OpenError::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        };
+        let file = match fs.open(&path) {
+            Ok(file) => file,
+            // Released since the directory was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let scan = scan::scan(&*file, number, visit).map_err(failed)?;
+        let file_bytes = file.len().map_err(failed)?;
+        segments.push(report(number, file_bytes, &scan));
+    }
+    let checkpoint = checkpoint::load(fs, dir).map(|stored| stored.map(|stored| stored.bytes));
+    Ok(Inspection {
+        segments,
+        checkpoint,
+    })
+}
+
+fn report(number: u64, file_bytes: u64, scan: &SegmentScan) -> SegmentReport {
+    let problem = |kind, bytes: &std::ops::Range<u64>, reason| {
+        let at = |offset| Position {
+            segment: number,
+            offset,
+        };
+        Problem {
+            start: at(bytes.start),
+            end: at(bytes.end),
+            kind,
+            reason,
+        }
+    };
+    let header = 0..segment::SEGMENT_HEADER_BYTES;
+    let mut problems = Vec::new();
+    match scan.header {
+        Ok(_) => {}
+        Err(HeaderError::Damaged) => {
+            problems.push(problem(ProblemKind::Header, &header, "no sound header"));
+        }
+        Err(HeaderError::Version(_)) => problems.push(problem(
+            ProblemKind::NewerVersion,
+            &(0..file_bytes),
+            "the format is newer than this program",
+        )),
+    }
+    for damage in &scan.damaged {
+        problems.push(problem(
+            ProblemKind::DamagedMiddle,
+            &damage.bytes,
+            damage.reason,
+        ));
+    }
+    if let Some(tail) = &scan.tail {
+        problems.push(problem(ProblemKind::Tail, &tail.bytes, tail.reason));
+    }
+    SegmentReport {
+        number,
+        file_bytes,
+        used_bytes: scan.end,
+        frames: scan.frames,
+        rows: scan.rows,
+        sequences: scan.sequence_first.zip(scan.sequence_last),
+        problems,
+    }
+}

@@ -1,0 +1,316 @@
+//! The writer: one frame after the other, one sync for all that were appended since the last.
+
+use crate::frame::Encoder;
+use crate::fs::{File, Fs};
+use crate::recovery::{self, Recovery};
+use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::shared::{Segment, Shared};
+use crate::{
+    AppendError, LogHandle, LogOptions, OpenError, Poisoned, Position, Section, SyncError,
+};
+use rustix::io::Errno;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Sections whose blocks go to the kernel in one call. Nearly every group has one to three.
+const SLICES_MAX: usize = 32;
+
+/// The write-ahead log. Synchronous, and owned by one thread; everyone else has a [`LogHandle`].
+///
+/// Always `released <= synced <= appended`; readers see what is below `synced`.
+#[derive(Debug)]
+pub struct Log {
+    shared: Arc<Shared>,
+    segment_bytes: u64,
+    /// The segment being written; `None` until the first append after a start, which never
+    /// writes into a segment of before.
+    active: Option<Active>,
+    /// Of the last frame appended.
+    sequence: u64,
+    /// The next frame's sequence is above this; differs from `sequence` behind a cut.
+    sequence_floor: u64,
+    encoder: Encoder,
+}
+
+#[derive(Debug)]
+struct Active {
+    file: Arc<dyn File>,
+    number: u64,
+    salt: u64,
+    /// Where the next frame goes.
+    offset: u64,
+    /// Where the preallocated room ends.
+    bytes: u64,
+    /// Frames were appended since the last sync.
+    unsynced: bool,
+}
+
+impl Log {
+    /// Opens the log in a directory, made if absent, and decides what of it is there: a torn
+    /// tail is cut, a damaged middle is set aside, both are told in [`Recovery`]. Whatever can
+    /// be read afterwards is durable.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<(Self, Recovery), OpenError> {
+        let opened = recovery::open(options, fs)?;
+        let log = Self {
+            shared: Arc::new(opened.shared),
+            segment_bytes: opened.segment_bytes,
+            active: None,
+            sequence: opened.sequence,
+            sequence_floor: opened.sequence_floor,
+            encoder: Encoder::default(),
+        };
+        Ok((log, opened.recovery))
+    }
+
+    /// What other threads use of this log.
+    #[must_use]
+    pub fn handle(&self) -> LogHandle {
+        LogHandle::new(Arc::clone(&self.shared))
+    }
+
+    /// Writes one frame and returns where it starts. It is neither durable nor readable before
+    /// the next [`sync`](Self::sync), and must not be acknowledged before.
+    ///
+    /// # Errors
+    ///
+    /// See [`AppendError`]. All but `Poisoned` leave the log as it was.
+    pub fn append(&mut self, sections: &[Section<'_>]) -> Result<Position, AppendError> {
+        self.shared.check()?;
+        self.encoder
+            .encode(sections)
+            .map_err(AppendError::Invalid)?;
+        let frame_bytes = self.encoder.frame_bytes();
+        self.make_room(frame_bytes)?;
+        let Some(active) = self.active.as_mut() else {
+            return Err(AppendError::Invalid("no segment is open"));
+        };
+        let sequence = self.sequence_floor + 1;
+        self.encoder.seal(active.salt, sequence);
+        write_frame(active, &self.encoder, sections).map_err(|error| {
+            let path = self.shared.path_of(active.number);
+            self.shared.poison("write", &path, &error)
+        })?;
+        let position = active.position();
+        active.offset += frame_bytes;
+        active.unsynced = true;
+        self.sequence = sequence;
+        self.sequence_floor = sequence;
+        self.shared
+            .bytes_used
+            .fetch_add(frame_bytes, Ordering::Relaxed);
+        Ok(position)
+    }
+
+    /// Makes every appended frame durable and readable; returns the end of the last one. Once it
+    /// has returned, no crash and no power cut loses them.
+    ///
+    /// # Errors
+    ///
+    /// See [`Poisoned`]: nothing appended since the last sync may be acknowledged.
+    pub fn sync(&mut self) -> Result<Position, SyncError> {
+        self.shared.check()?;
+        Ok(self.sync_active()?)
+    }
+
+    fn sync_active(&mut self) -> Result<Position, Poisoned> {
+        let Some(active) = self.active.as_mut().filter(|active| active.unsynced) else {
+            return Ok(self.shared.state().synced);
+        };
+        active.file.sync_data().map_err(|error| {
+            let path = self.shared.path_of(active.number);
+            self.shared.poison("sync", &path, &error)
+        })?;
+        active.unsynced = false;
+        let position = active.position();
+        let mut state = self.shared.state();
+        state.synced = position;
+        state.sequence_synced = self.sequence;
+        if let Some(segment) = state.segments.get_mut(&active.number) {
+            segment.end = active.offset;
+            segment.bytes = active.offset;
+        }
+        Ok(position)
+    }
+
+    /// Sees to it that a frame fits both the limit and the active segment.
+    fn make_room(&mut self, frame_bytes: u64) -> Result<(), AppendError> {
+        if self.is_over(frame_bytes) {
+            self.leave_released_segment()?;
+            if self.is_over(frame_bytes) {
+                let usage = self.shared.usage();
+                return Err(AppendError::Full {
+                    bytes_used: usage.bytes_used,
+                    bytes_max: usage.bytes_max,
+                });
+            }
+        }
+        if self.fits(frame_bytes) {
+            return Ok(());
+        }
+        let least = frame_bytes.saturating_add(SEGMENT_HEADER_BYTES);
+        self.roll(self.segment_bytes.max(least))
+    }
+
+    fn fits(&self, frame_bytes: u64) -> bool {
+        self.active.as_ref().is_some_and(|active| {
+            let end = active.offset.checked_add(frame_bytes);
+            end.is_some_and(|end| end <= active.bytes)
+        })
+    }
+
+    fn is_over(&self, frame_bytes: u64) -> bool {
+        let header_bytes = match self.fits(frame_bytes) {
+            true => 0,
+            false => SEGMENT_HEADER_BYTES,
+        };
+        let usage = self.shared.usage();
+        let after = [frame_bytes, header_bytes]
+            .iter()
+            .fold(usage.bytes_used, |sum, &bytes| sum.saturating_add(bytes));
+        after > usage.bytes_max
+    }
+
+    /// Goes to a new segment. Until its header is written nothing has happened; a want of room
+    /// up to there is an answer, not a failure.
+    fn roll(&mut self, bytes: u64) -> Result<(), AppendError> {
+        self.sync_active()?;
+        let number = self.shared.state().segment_newest + 1;
+        let header = SegmentHeader {
+            number,
+            salt: self.shared.fs.random(),
+            sequence_before: self.sequence,
+            sequence_floor: self.sequence_floor,
+        };
+        let path = self.shared.path_of(number);
+        let file = match create_segment(&*self.shared.fs, &path, bytes, &header) {
+            Ok(file) => file,
+            Err(source) => {
+                // Whatever part of it is there holds no frame; it is made anew next time.
+                let _ = self.shared.fs.unlink(&path);
+                if !is_want_of_room(&source) {
+                    return Err(self.shared.poison("make", &path, &source).into());
+                }
+                return Err(AppendError::NoRoom {
+                    bytes_needed: bytes,
+                    source,
+                });
+            }
+        };
+        let dir = &self.shared.dir;
+        self.shared
+            .fs
+            .sync_dir(dir)
+            .map_err(|error| self.shared.poison("sync", dir, &error))?;
+        self.close_active()?;
+        let mut state = self.shared.state();
+        state.segments.insert(number, Segment::new(header.salt));
+        state.segment_newest = number;
+        self.shared
+            .bytes_used
+            .fetch_add(SEGMENT_HEADER_BYTES, Ordering::Relaxed);
+        self.active = Some(Active {
+            file,
+            number,
+            salt: header.salt,
+            offset: SEGMENT_HEADER_BYTES,
+            bytes,
+            unsynced: false,
+        });
+        Ok(())
+    }
+
+    /// Gives back the unused room of the active segment, all of whose frames are synced.
+    fn close_active(&mut self) -> Result<(), Poisoned> {
+        let Some(active) = self.active.take() else {
+            return Ok(());
+        };
+        active.file.truncate(active.offset).map_err(|error| {
+            let path = self.shared.path_of(active.number);
+            self.shared.poison("cut", &path, &error)
+        })
+    }
+
+    /// Frees the active segment if all of it is released: it is never unlinked while being
+    /// written, so a full log with nothing left to ship would otherwise stay full.
+    #[cold]
+    fn leave_released_segment(&mut self) -> Result<(), AppendError> {
+        let released = self.shared.state().released;
+        let done = self.active.as_ref().is_some_and(|active| {
+            !active.unsynced && !active.is_unused() && released >= active.position()
+        });
+        if done {
+            // Its successor takes no room: on a full disk there is none before this one is gone.
+            self.roll(SEGMENT_HEADER_BYTES)?;
+            self.shared.unlink_released()?;
+        }
+        Ok(())
+    }
+}
+
+impl Active {
+    fn position(&self) -> Position {
+        Position {
+            segment: self.number,
+            offset: self.offset,
+        }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.offset == SEGMENT_HEADER_BYTES
+    }
+}
+
+fn create_segment(
+    fs: &dyn Fs,
+    path: &Path,
+    bytes: u64,
+    header: &SegmentHeader,
+) -> io::Result<Arc<dyn File>> {
+    let file = fs.create(path)?;
+    file.allocate(bytes)?;
+    file.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
+    Ok(file)
+}
+
+/// Disks and descriptor tables fill up and empty again; nothing is broken.
+pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
+    let room = [
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|code| room.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+/// Hands headers, blocks and trailer to the kernel from where they lie; nothing is copied.
+fn write_frame(active: &Active, encoder: &Encoder, sections: &[Section<'_>]) -> io::Result<()> {
+    let mut offset = active.offset;
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX + 2];
+    let mut parts = std::iter::once(encoder.head.as_slice())
+        .chain(sections.iter().map(|section| section.blocks))
+        .chain(std::iter::once(encoder.tail()))
+        .peekable();
+    while parts.peek().is_some() {
+        let mut count = 0;
+        let mut bytes = 0;
+        for (slice, part) in slices.iter_mut().zip(parts.by_ref()) {
+            *slice = IoSlice::new(part);
+            count += 1;
+            bytes += part.len() as u64;
+        }
+        let filled = slices.get_mut(..count).unwrap_or_default();
+        active.file.write_at(filled, offset)?;
+        offset += bytes;
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! What the caller decides about a log.
+
+use std::path::PathBuf;
+
+/// How a log is to be opened.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// The directory, made if absent. One process at a time may have it open.
+    pub dir: PathBuf,
+    /// Bytes preallocated per segment file; 64 MiB is a good size. A larger frame gets a
+    /// segment of its own size. Taken as `bytes_max / 4` if that is less, so that a full log
+    /// can always be emptied segment by segment.
+    pub segment_bytes: u64,
+    /// Bytes of frames the directory may hold; an append beyond them is refused with
+    /// [`AppendError::Full`](crate::AppendError::Full). The rest of the preallocated segment
+    /// comes on top, one segment at most.
+    pub bytes_max: u64,
+}
+
+/// How full a log is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Bytes of frames and segment headers on disk and not yet released.
+    pub bytes_used: u64,
+    /// The limit given in [`LogOptions`].
+    pub bytes_max: u64,
+}

@@ -1,0 +1,31 @@
+//! Where a frame lies.
+
+use std::fmt;
+
+/// A place between two frames: a segment's number and the byte offset in its file.
+///
+/// Positions order as the frames were written and are never used twice in the life of a
+/// log directory, not even for frames that a recovery cut off: every start writes into a new
+/// segment, and the numbers of segments only rise. What is sent elsewhere under a name (an
+/// insert token, say) should take that name from positions.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Position {
+    /// The segment's number, from 1.
+    pub segment: u64,
+    /// Bytes from the start of the segment's file.
+    pub offset: u64,
+}
+
+impl Position {
+    /// Before every frame there can be.
+    pub const FIRST: Self = Self {
+        segment: 0,
+        offset: 0,
+    };
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.segment, self.offset)
+    }
+}

@@ -1,0 +1,213 @@
+//! Reading frames back, up to where they are durable.
+
+use crate::frame::{HEAD_BYTES, Head};
+use crate::fs::File;
+use crate::scan;
+use crate::segment::SEGMENT_HEADER_BYTES;
+use crate::shared::Shared;
+use crate::{Frame, FrameSection, Position, ReadError};
+use bytes::Bytes;
+use std::io;
+use std::sync::Arc;
+
+/// Bytes read for a frame's headers; more only if they are longer.
+const HEAD_READ_BYTES: usize = 16 * 1024;
+
+/// Reads the frames of a log in order. Only their headers are read by [`next`](Self::next);
+/// the blocks are left to [`read_blocks`](Self::read_blocks), so that passing over another
+/// lane's frames costs next to nothing.
+#[derive(Debug)]
+pub struct Reader {
+    shared: Arc<Shared>,
+    position: Position,
+    file: Option<(u64, Arc<dyn File>)>,
+    buffer: Vec<u8>,
+}
+
+/// Where the next frame must lie.
+struct Place {
+    position: Position,
+    limit: u64,
+    salt: u64,
+}
+
+/// What a reader passed over.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Skipped {
+    /// Where the damage begins.
+    pub start: Position,
+    /// Where reading goes on.
+    pub end: Position,
+}
+
+impl Reader {
+    pub(crate) fn new(shared: Arc<Shared>, position: Position) -> Self {
+        Self {
+            shared,
+            position,
+            file: None,
+            buffer: Vec::with_capacity(HEAD_READ_BYTES),
+        }
+    }
+
+    /// Where the next frame is looked for.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The next frame; `None` if no further one is durable yet. What was found damaged when the
+    /// log was opened is passed over.
+    ///
+    /// # Errors
+    ///
+    /// `Io` and `Corrupt` leave the reader where it is: the first may be tried again, the
+    /// second is passed by [`skip_damage`](Self::skip_damage).
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator that ended may not go on; this one does when more is synced"
+    )]
+    pub fn next(&mut self) -> Result<Option<Frame>, ReadError> {
+        while let Some(place) = self.place() {
+            self.position = place.position;
+            match self.read_frame(&place) {
+                Ok(frame) => {
+                    self.position = frame.end;
+                    return Ok(Some(frame));
+                }
+                // Released between the look and the read; the next look finds what is left.
+                Err(_) if !self.is_kept(place.position.segment) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Passes over what could not be read: goes to the next sound frame of this segment, or
+    /// else to the end of it. `None` if there is nothing to pass.
+    ///
+    /// # Errors
+    ///
+    /// `Io` if the file system refuses.
+    pub fn skip_damage(&mut self) -> Result<Option<Skipped>, ReadError> {
+        let Some(place) = self.place() else {
+            return Ok(None);
+        };
+        let start = place.position;
+        let found = self
+            .file(start.segment)
+            .and_then(|file| scan::find_frame(&*file, start, place.salt, place.limit))
+            .map_err(io_error(start))?;
+        let end = Position {
+            offset: found.unwrap_or(place.limit),
+            ..start
+        };
+        self.position = end;
+        Ok((end != start).then_some(Skipped { start, end }))
+    }
+
+    /// The blocks of a section, as they were appended.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` if they are not, `Io` if they cannot be read: also if their segment was released
+    /// meanwhile.
+    pub fn read_blocks(&self, section: &FrameSection) -> Result<Bytes, ReadError> {
+        let position = section.blocks_at;
+        let file = match &self.file {
+            Some((number, file)) if *number == position.segment => Arc::clone(file),
+            _ => self
+                .shared
+                .fs
+                .open(&self.shared.path_of(position.segment))
+                .map_err(io_error(position))?,
+        };
+        let bytes = usize::try_from(section.blocks_bytes).unwrap_or(usize::MAX);
+        let mut blocks = Vec::new();
+        file.read_at(&mut blocks, bytes, position.offset)
+            .map_err(io_error(position))?;
+        if blocks.len() != bytes || crc32fast::hash(&blocks) != section.blocks_crc {
+            return Err(ReadError::Corrupt {
+                position,
+                reason: "the checksum of a section does not fit",
+            });
+        }
+        Ok(Bytes::from(blocks))
+    }
+
+    /// Goes to the next segment at the end of one, and over what is known to be damaged.
+    fn place(&self) -> Option<Place> {
+        let state = self.shared.state();
+        let mut position = self.position;
+        for (&number, segment) in state.segments.range(position.segment..) {
+            if number > position.segment {
+                position = Position {
+                    segment: number,
+                    offset: 0,
+                };
+            }
+            position.offset = position.offset.max(SEGMENT_HEADER_BYTES);
+            for damaged in &segment.damaged {
+                if damaged.contains(&position.offset) {
+                    position.offset = damaged.end;
+                }
+            }
+            if let Some(salt) = segment.salt
+                && position.offset < segment.end
+            {
+                return Some(Place {
+                    position,
+                    limit: segment.end,
+                    salt,
+                });
+            }
+        }
+        None
+    }
+
+    fn is_kept(&self, segment: u64) -> bool {
+        self.shared.state().segments.contains_key(&segment)
+    }
+
+    fn read_frame(&mut self, place: &Place) -> Result<Frame, ReadError> {
+        let position = place.position;
+        let corrupt = |reason| ReadError::Corrupt { position, reason };
+        let io = io_error(position);
+        let file = self.file(position.segment).map_err(io)?;
+        let rest = place.limit - position.offset;
+        self.read(&*file, position, rest.min(HEAD_READ_BYTES as u64))?;
+        let head =
+            Head::decode(self.buffer.get(..HEAD_BYTES).unwrap_or_default()).map_err(corrupt)?;
+        let fits = head.frame_bytes().is_some_and(|bytes| bytes <= rest);
+        if !fits || head.salt != place.salt {
+            return Err(corrupt("the frame is of another place"));
+        }
+        if head.head_bytes() > self.buffer.len() as u64 {
+            self.read(&*file, position, head.head_bytes())?;
+        }
+        let headers = self.buffer.get(..head.head_bytes() as usize);
+        head.frame(headers.unwrap_or_default(), position)
+            .map_err(corrupt)
+    }
+
+    fn read(&mut self, file: &dyn File, at: Position, bytes: u64) -> Result<(), ReadError> {
+        self.buffer.clear();
+        file.read_at(&mut self.buffer, bytes as usize, at.offset)
+            .map_err(io_error(at))
+    }
+
+    fn file(&mut self, segment: u64) -> io::Result<Arc<dyn File>> {
+        if let Some((number, file)) = &self.file
+            && *number == segment
+        {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.shared.fs.open(&self.shared.path_of(segment))?;
+        self.file = Some((segment, Arc::clone(&file)));
+        Ok(file)
+    }
+}
+
+fn io_error(position: Position) -> impl Fn(io::Error) -> ReadError {
+    move |source| ReadError::Io { position, source }
+}

@@ -1,0 +1,448 @@
+//! Opening a log: what the last process left is read, judged and made durable.
+//!
+//! Every byte of every segment is checked. Then:
+//!
+//! * Behind the last sound frame of the *last* segment, anything but zeros is a **torn tail**:
+//!   an append that never was synced, so nobody was told it was stored. It is cut. (A last frame
+//!   that was synced and has rotted since looks the same; no format can tell. It is reported.)
+//! * Anything unsound with a sound frame behind it, in the segment or in a later one, is a
+//!   **damaged middle**: it was synced once. It is copied to `quarantine/`, reported, and
+//!   passed over by readers.
+//! * Frames that are missing without a trace show by the sequences and are reported as a gap.
+//!
+//! The last segment is then copied to a new file, synced and put in the old one's place. It
+//! looks like waste, and is what makes the frames in it durable: they may have been read from
+//! pages that a failed sync of the last process left behind *clean*, and which no further sync
+//! of that file would write. Segments before the last were synced before their successor was
+//! made. No segment of before is written into again.
+
+use crate::checkpoint::{self, Floor};
+use crate::frame::FRAME_BYTES_MIN;
+use crate::fs::{File, Fs};
+use crate::quarantine;
+use crate::scan::{self, SegmentScan};
+use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::shared::{Segment, Shared, State};
+use crate::{LogOptions, OpenError, Position};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const LOCK_NAME: &str = "lock";
+const TEMPORARY_NAME: &str = "segment.tmp";
+const COPY_BYTES: usize = 1 << 20;
+
+/// What was found when a log was opened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Segments kept.
+    pub segments: u64,
+    /// Sound frames.
+    pub frames: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// The torn tail, if there was one.
+    pub cut: Option<Cut>,
+    /// Damage with sound frames behind it. Reported at every start until its segment is
+    /// released.
+    pub quarantined: Vec<Quarantined>,
+    /// Frames that are not there at all.
+    pub gaps: Vec<Gap>,
+    /// Segments whose own header is damaged; their frames are counted above if readable.
+    pub headers_damaged: Vec<u64>,
+}
+
+impl Recovery {
+    /// Whether something is gone that may have been acknowledged. A cut is not: nothing in it
+    /// was.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        !self.quarantined.is_empty() || !self.gaps.is_empty() || !self.headers_damaged.is_empty()
+    }
+}
+
+/// A torn tail that was cut.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Where the log now ends.
+    pub position: Position,
+    /// Bytes cut, up to the last that was not zero.
+    pub bytes: u64,
+    /// Why it is no frame.
+    pub reason: &'static str,
+}
+
+/// A damaged middle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quarantined {
+    /// Where it starts.
+    pub start: Position,
+    /// Where reading goes on.
+    pub end: Position,
+    /// Why it is no frame.
+    pub reason: &'static str,
+    /// The file with the damaged bytes; `None` if there was no room for it.
+    pub copy: Option<PathBuf>,
+}
+
+/// Frames missing between two sound places.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// The end of the frame before.
+    pub after: Position,
+    /// How many are missing.
+    pub frames: u64,
+}
+
+/// What the writer starts from.
+pub(crate) struct Opened {
+    pub shared: Shared,
+    pub segment_bytes: u64,
+    pub sequence: u64,
+    pub sequence_floor: u64,
+    pub recovery: Recovery,
+}
+
+/// An I/O error with what was tried on which path.
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenError> {
+    let LogOptions {
+        dir,
+        segment_bytes,
+        bytes_max,
+    } = options;
+    let segment_bytes = segment_bytes.min(bytes_max / 4);
+    if segment_bytes < SEGMENT_HEADER_BYTES + FRAME_BYTES_MIN {
+        return Err(OpenError::Options("no room for even one frame"));
+    }
+    fs.create_dir_all(&dir).map_err(failed("make", &dir))?;
+    let path = dir.join(LOCK_NAME);
+    let lock = fs.lock(&path).map_err(failed("lock", &path))?;
+    let lock = lock.ok_or(OpenError::Locked { path })?;
+    let floor = checkpoint::load(&*fs, &dir)?.map(|stored| stored.floor);
+    let mut found = Found::new(&*fs, &dir, floor.unwrap_or_default());
+    for number in list_segments(&*fs, &dir)? {
+        found.add(number)?;
+    }
+    found.finish_last()?;
+    checkpoint::keep_reserve(&*fs, &dir);
+    fs.sync_dir(&dir).map_err(failed("sync", &dir))?;
+    let state = found.state();
+    let Found {
+        recovery,
+        sequence,
+        sequence_floor,
+        ..
+    } = found;
+    Ok(Opened {
+        shared: Shared::new(fs, dir, bytes_max, state, lock),
+        segment_bytes,
+        sequence,
+        sequence_floor,
+        recovery,
+    })
+}
+
+/// The numbers of the segments in a directory, rising.
+pub(crate) fn list_segments(fs: &dyn Fs, dir: &Path) -> Result<Vec<u64>, OpenError> {
+    let names = fs.list(dir).map_err(failed("list", dir))?;
+    let mut numbers: Vec<u64> = names
+        .iter()
+        .filter_map(|name| segment::number_of(name))
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// What has been found so far, segment by segment.
+struct Found<'a> {
+    fs: &'a dyn Fs,
+    dir: &'a Path,
+    floor: Floor,
+    segments: BTreeMap<u64, Segment>,
+    recovery: Recovery,
+    /// The last sequence seen, and where its frame ends.
+    sequence: u64,
+    sequence_floor: u64,
+    end: Position,
+    last: Option<Last>,
+}
+
+/// The segment read last: damage at its end is a torn tail only if no other follows.
+struct Last {
+    number: u64,
+    file: Arc<dyn File>,
+    scan: SegmentScan,
+    file_bytes: u64,
+}
+
+impl<'a> Found<'a> {
+    fn new(fs: &'a dyn Fs, dir: &'a Path, floor: Floor) -> Self {
+        Self {
+            fs,
+            dir,
+            floor,
+            segments: BTreeMap::new(),
+            recovery: Recovery::default(),
+            sequence: 0,
+            sequence_floor: 0,
+            end: Position::FIRST,
+            last: None,
+        }
+    }
+
+    fn path_of(&self, number: u64) -> PathBuf {
+        self.dir.join(segment::file_name(number))
+    }
+
+    /// Reads the next segment.
+    fn add(&mut self, number: u64) -> Result<(), OpenError> {
+        if let Some(last) = self.last.take() {
+            self.end_is_damage(&last)?;
+        }
+        let path = self.path_of(number);
+        let file = self.fs.open(&path).map_err(failed("open", &path))?;
+        let mut sequences = Sequences::default();
+        let scan = scan::scan(&*file, number, &mut |frame| {
+            sequences.see(frame.sequence, frame.position, frame.end);
+        })
+        .map_err(failed("read", &path))?;
+        if let Err(HeaderError::Version(version)) = scan.header {
+            return Err(OpenError::Version { path, version });
+        }
+        self.check_sequences(number, &scan, sequences);
+        for damage in &scan.damaged {
+            self.quarantine(number, &*file, damage)?;
+        }
+        let file_bytes = file.len().map_err(failed("read", &path))?;
+        self.segments.insert(number, segment_of(&scan, scan.end));
+        self.recovery.segments += 1;
+        self.recovery.frames += scan.frames;
+        self.recovery.rows += scan.rows;
+        self.last = Some(Last {
+            number,
+            file,
+            scan,
+            file_bytes,
+        });
+        Ok(())
+    }
+
+    /// Compares a segment's first sequence with the last one before, and notes its own gaps.
+    fn check_sequences(&mut self, number: u64, scan: &SegmentScan, sequences: Sequences) {
+        let first = self.recovery.segments == 0;
+        let before = match scan.header {
+            Ok(header) => Some(header.sequence_before),
+            Err(_) => scan.sequence_first.map(|sequence| sequence - 1),
+        };
+        if let Some(before) = before {
+            let missing = before.saturating_sub(self.sequence);
+            if !first && missing > 0 {
+                self.recovery.gaps.push(Gap {
+                    after: self.end,
+                    frames: missing,
+                });
+            }
+            self.sequence = self.sequence.max(before);
+        }
+        if let (Ok(header), Some(sequence)) = (scan.header, scan.sequence_first) {
+            let missing = sequence.saturating_sub(header.sequence_floor + 1);
+            if missing > 0 {
+                self.recovery.gaps.push(Gap {
+                    after: Position {
+                        segment: number,
+                        offset: SEGMENT_HEADER_BYTES,
+                    },
+                    frames: missing,
+                });
+            }
+        }
+        self.recovery.gaps.extend(sequences.gaps);
+        if let Some((sequence, end)) = sequences.last {
+            self.sequence = sequence;
+            self.end = end;
+        }
+        let floor = scan.header.map_or(0, |header| header.sequence_floor);
+        self.sequence_floor = self.sequence_floor.max(self.sequence).max(floor);
+    }
+
+    /// The end of a segment that has a successor was synced; what is wrong there is damage.
+    fn end_is_damage(&mut self, last: &Last) -> Result<(), OpenError> {
+        if last.scan.header.is_err() {
+            self.recovery.headers_damaged.push(last.number);
+        }
+        if let Some(tail) = &last.scan.tail {
+            self.quarantine(last.number, &*last.file, tail)?;
+            if let Some(segment) = self.segments.get_mut(&last.number) {
+                segment.bytes = last.file_bytes;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the torn tail and makes what is before it durable.
+    fn finish_last(&mut self) -> Result<(), OpenError> {
+        if let Some(last) = self.last.take() {
+            let position = Position {
+                segment: last.number,
+                offset: last.scan.end.max(SEGMENT_HEADER_BYTES),
+            };
+            if let Some(tail) = &last.scan.tail {
+                let bytes = tail.bytes.end - tail.bytes.start;
+                // Sequences that may have been in there are not used again.
+                self.sequence_floor += bytes / FRAME_BYTES_MIN + 1;
+                self.recovery.cut = Some(Cut {
+                    position,
+                    bytes,
+                    reason: tail.reason,
+                });
+            }
+            // An all-zero file is what a crash right after making a segment leaves.
+            if last.scan.header.is_err() && (last.scan.frames > 0 || last.scan.tail.is_some()) {
+                self.recovery.headers_damaged.push(last.number);
+            }
+            self.replace(&last, position)?;
+        }
+        self.sequence_floor = self.sequence_floor.max(self.floor.sequence);
+        if self.recovery.segments == 0 {
+            self.sequence = self.sequence_floor;
+        }
+        Ok(())
+    }
+
+    /// Writes the last segment anew, up to `end`.
+    fn replace(&mut self, last: &Last, end: Position) -> Result<(), OpenError> {
+        let scan = &last.scan;
+        let header = scan.header.unwrap_or_else(|_| {
+            let before = scan.sequence_first.map(|sequence| sequence - 1);
+            SegmentHeader {
+                number: last.number,
+                salt: scan.salt.unwrap_or_else(|| self.fs.random()),
+                sequence_before: before.unwrap_or(self.sequence),
+                sequence_floor: before.unwrap_or(self.sequence_floor),
+            }
+        });
+        let path = self.dir.join(TEMPORARY_NAME);
+        let new = self.fs.create(&path).map_err(failed("make", &path))?;
+        copy_segment(&*last.file, &*new, &header, end.offset)
+            .and_then(|()| new.sync_data())
+            .map_err(failed("copy to", &path))?;
+        let to = self.path_of(last.number);
+        self.fs.rename(&path, &to).map_err(failed("replace", &to))?;
+        let mut segment = segment_of(scan, end.offset);
+        segment.salt = Some(header.salt);
+        self.segments.insert(last.number, segment);
+        self.end = end;
+        Ok(())
+    }
+
+    fn quarantine(
+        &mut self,
+        number: u64,
+        file: &dyn File,
+        damage: &scan::Damage,
+    ) -> Result<(), OpenError> {
+        let copy = quarantine::keep(self.fs, self.dir, number, file, &damage.bytes);
+        let at = |offset| Position {
+            segment: number,
+            offset,
+        };
+        self.recovery.quarantined.push(Quarantined {
+            start: at(damage.bytes.start),
+            end: at(damage.bytes.end),
+            reason: damage.reason,
+            copy: copy.map_err(failed("copy to quarantine from", &self.path_of(number)))?,
+        });
+        Ok(())
+    }
+
+    fn state(&mut self) -> State {
+        let newest = self.segments.last_key_value().map(|(&number, _)| number);
+        let synced = newest.and_then(|segment| {
+            let offset = self.segments.get(&segment)?.end;
+            Some(Position { segment, offset })
+        });
+        State {
+            segments: std::mem::take(&mut self.segments),
+            synced: synced.unwrap_or_default(),
+            sequence_synced: self.sequence,
+            released: Position::FIRST,
+            segment_newest: newest.unwrap_or(0).max(self.floor.segment),
+        }
+    }
+}
+
+fn segment_of(scan: &SegmentScan, end: u64) -> Segment {
+    Segment {
+        salt: scan.salt,
+        end,
+        bytes: end.max(SEGMENT_HEADER_BYTES),
+        damaged: scan.damaged.iter().map(|d| d.bytes.clone()).collect(),
+    }
+}
+
+/// Gaps in the sequences of one segment.
+#[derive(Default)]
+struct Sequences {
+    last: Option<(u64, Position)>,
+    gaps: Vec<Gap>,
+}
+
+impl Sequences {
+    fn see(&mut self, sequence: u64, _start: Position, end: Position) {
+        if let Some((last, after)) = self.last
+            && sequence > last + 1
+        {
+            self.gaps.push(Gap {
+                after,
+                frames: sequence - last - 1,
+            });
+        }
+        self.last = Some((sequence, end));
+    }
+}
+
+/// Copies what is below `end`, with a new header; offsets stay what they were.
+fn copy_segment(
+    from: &dyn File,
+    to: &dyn File,
+    header: &SegmentHeader,
+    end: u64,
+) -> io::Result<()> {
+    to.allocate(end)?;
+    to.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
+    copy_range(from, to, SEGMENT_HEADER_BYTES..end, SEGMENT_HEADER_BYTES)
+}
+
+/// Copies a range of bytes to `offset` of another file.
+pub(crate) fn copy_range(
+    from: &dyn File,
+    to: &dyn File,
+    range: std::ops::Range<u64>,
+    mut offset: u64,
+) -> io::Result<()> {
+    let mut buffer = Vec::with_capacity(COPY_BYTES);
+    let mut at = range.start;
+    while at < range.end {
+        buffer.clear();
+        let wanted = (range.end - at).min(COPY_BYTES as u64) as usize;
+        from.read_at(&mut buffer, wanted, at)?;
+        if buffer.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        to.write_at(&mut [IoSlice::new(&buffer)], offset)?;
+        at += buffer.len() as u64;
+        offset += buffer.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! Reads a whole segment and tells what of it is sound. Used when a log is opened, when a reader
+//! has to get past damage, and to inspect a log.
+
+use crate::fields::u32_at;
+use crate::frame::{ALIGN_BYTES, HEAD_BYTES, Head, MAGIC};
+use crate::fs::File;
+use crate::segment::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::{Frame, Position};
+use std::io;
+use std::ops::Range;
+
+/// Bytes read at a time.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// What a segment holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentScan {
+    /// The header; `Damaged` also if there is none, as when a crash came before its first sync.
+    pub header: Result<SegmentHeader, HeaderError>,
+    /// From the header or, without it, from a first frame in its place.
+    pub salt: Option<u64>,
+    pub frames: u64,
+    pub rows: u64,
+    pub sequence_first: Option<u64>,
+    pub sequence_last: Option<u64>,
+    /// Damage with a sound frame behind it.
+    pub damaged: Vec<Damage>,
+    /// Behind the last sound frame.
+    pub end: u64,
+    /// What lies behind `end` other than zeros; the range ends with the last byte not zero.
+    pub tail: Option<Damage>,
+}
+
+/// Bytes that are no frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Damage {
+    pub bytes: Range<u64>,
+    pub reason: &'static str,
+}
+
+impl SegmentScan {
+    fn new(header: Result<SegmentHeader, HeaderError>) -> Self {
+        Self {
+            salt: header.ok().map(|header| header.salt),
+            header,
+            frames: 0,
+            rows: 0,
+            sequence_first: None,
+            sequence_last: None,
+            damaged: Vec::new(),
+            end: SEGMENT_HEADER_BYTES,
+            tail: None,
+        }
+    }
+
+    fn add(&mut self, frame: &Frame) {
+        self.frames += 1;
+        let rows = frame.sections.iter().map(|s| u64::from(s.header.rows));
+        self.rows += rows.sum::<u64>();
+        self.sequence_first.get_or_insert(frame.sequence);
+        self.sequence_last = Some(frame.sequence);
+        self.end = frame.end.offset;
+    }
+}
+
+/// Reads a segment from end to end, each byte checked, and shows every sound frame to `visit`.
+pub(crate) fn scan(
+    file: &dyn File,
+    number: u64,
+    visit: &mut dyn FnMut(&Frame),
+) -> io::Result<SegmentScan> {
+    let mut scanner = Scanner::new(file, number)?;
+    let header = match scanner.window.get(0, SEGMENT_HEADER_BYTES)? {
+        Some(bytes) => SegmentHeader::decode(bytes, number),
+        None => Err(HeaderError::Damaged),
+    };
+    let mut scan = SegmentScan::new(header);
+    if matches!(header, Err(HeaderError::Version(_))) {
+        return Ok(scan);
+    }
+    if scan.salt.is_none() {
+        // Only the log itself writes to this place, so a frame here can be believed.
+        scan.salt = scanner.salt_of_first_frame()?;
+    }
+    let Some(salt) = scan.salt else {
+        scan.end = 0;
+        scan.tail = scanner.tail(0, "the segment header is damaged")?;
+        return Ok(scan);
+    };
+    scanner.salt = salt;
+    let floor = header.map_or(0, |header| header.sequence_floor);
+    loop {
+        let expected = scan.sequence_last.unwrap_or(floor);
+        match scanner.frame_at(scan.end, expected)? {
+            Ok(frame) => {
+                visit(&frame);
+                scan.add(&frame);
+            }
+            Err(reason) => match scanner.next_frame(scan.end + ALIGN_BYTES, expected)? {
+                Some(frame) => {
+                    let bytes = scan.end..frame.position.offset;
+                    scan.damaged.push(Damage { bytes, reason });
+                    visit(&frame);
+                    scan.add(&frame);
+                }
+                None => {
+                    scan.tail = scanner.tail(scan.end, reason)?;
+                    return Ok(scan);
+                }
+            },
+        }
+    }
+}
+
+/// Finds the first sound frame at or behind `from`, for a reader that met damage.
+pub(crate) fn find_frame(
+    file: &dyn File,
+    from: Position,
+    salt: u64,
+    limit: u64,
+) -> io::Result<Option<u64>> {
+    let mut scanner = Scanner::new(file, from.segment)?;
+    scanner.salt = salt;
+    scanner.window.file_bytes = scanner.window.file_bytes.min(limit);
+    let frame = scanner.next_frame(from.offset.next_multiple_of(ALIGN_BYTES), 0)?;
+    Ok(frame.map(|frame| frame.position.offset))
+}
+
+struct Scanner<'a> {
+    window: Window<'a>,
+    number: u64,
+    salt: u64,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(file: &'a dyn File, number: u64) -> io::Result<Self> {
+        Ok(Self {
+            window: Window {
+                file,
+                file_bytes: file.len()?,
+                start: 0,
+                buffer: Vec::with_capacity(WINDOW_BYTES),
+            },
+            number,
+            salt: 0,
+        })
+    }
+
+    fn salt_of_first_frame(&mut self) -> io::Result<Option<u64>> {
+        let head = self.window.get(SEGMENT_HEADER_BYTES, HEAD_BYTES as u64)?;
+        let Some(Ok(head)) = head.map(Head::decode) else {
+            return Ok(None);
+        };
+        self.salt = head.salt;
+        let frame = self.frame_at(SEGMENT_HEADER_BYTES, 0)?;
+        Ok(frame.is_ok().then_some(head.salt))
+    }
+
+    /// The frame at `offset`, if all of it is sound and its sequence is above `sequence`.
+    fn frame_at(&mut self, offset: u64, sequence: u64) -> io::Result<Result<Frame, &'static str>> {
+        let window = &mut self.window;
+        let Some(bytes) = window.get(offset, HEAD_BYTES as u64)? else {
+            return Ok(Err("the frame header is cut short"));
+        };
+        let head = match Head::decode(bytes) {
+            Ok(head) => head,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if head.salt != self.salt || head.sequence <= sequence {
+            return Ok(Err("the frame is of another place"));
+        }
+        let end = head.frame_bytes().and_then(|n| n.checked_add(offset));
+        if end.is_none_or(|end| end > window.file_bytes) {
+            return Ok(Err("the frame is cut short"));
+        }
+        let Some(head_bytes) = window.get(offset, head.head_bytes())? else {
+            return Ok(Err("the frame is cut short"));
+        };
+        let head_bytes = head_bytes.to_vec();
+        let position = Position {
+            segment: self.number,
+            offset,
+        };
+        let frame = match head.frame(&head_bytes, position) {
+            Ok(frame) => frame,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        for section in &frame.sections {
+            let crc = window.crc(section.blocks_at.offset, section.blocks_bytes)?;
+            if crc != Some(section.blocks_crc) {
+                return Ok(Err("the checksum of a section does not fit"));
+            }
+        }
+        let tail_bytes = head.tail_bytes() as u64;
+        let tail = window.get(frame.end.offset - tail_bytes, tail_bytes)?;
+        if !tail.is_some_and(|tail| head.committed_by(&head_bytes, tail)) {
+            return Ok(Err("the frame is not committed"));
+        }
+        Ok(Ok(frame))
+    }
+
+    /// The first sound frame at or behind `offset`.
+    fn next_frame(&mut self, mut offset: u64, sequence: u64) -> io::Result<Option<Frame>> {
+        while let Some(found) = self.window.find_magic(offset)? {
+            if let Ok(frame) = self.frame_at(found, sequence)? {
+                return Ok(Some(frame));
+            }
+            offset = found + ALIGN_BYTES;
+        }
+        Ok(None)
+    }
+
+    /// What is not zero from `start` on.
+    fn tail(&mut self, start: u64, reason: &'static str) -> io::Result<Option<Damage>> {
+        let mut end = None;
+        let mut offset = start;
+        while let Some(bytes) = self.window.chunk(offset)? {
+            let last = bytes.iter().rposition(|&byte| byte != 0);
+            end = last.map(|last| offset + last as u64 + 1).or(end);
+            offset += bytes.len() as u64;
+        }
+        Ok(end.map(|end| Damage {
+            bytes: start..end,
+            reason,
+        }))
+    }
+}
+
+/// A part of the file in memory, moved as needed.
+struct Window<'a> {
+    file: &'a dyn File,
+    file_bytes: u64,
+    start: u64,
+    buffer: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// `bytes` bytes from `offset` on; `None` if the file ends before.
+    fn get(&mut self, offset: u64, bytes: u64) -> io::Result<Option<&[u8]>> {
+        let Some(end) = offset.checked_add(bytes).filter(|&e| e <= self.file_bytes) else {
+            return Ok(None);
+        };
+        let held = self.start + self.buffer.len() as u64;
+        if offset < self.start || end > held {
+            let wanted = bytes.max(WINDOW_BYTES as u64).min(self.file_bytes - offset);
+            self.buffer.clear();
+            self.start = offset;
+            self.file
+                .read_at(&mut self.buffer, wanted as usize, offset)?;
+        }
+        let from = (offset - self.start) as usize;
+        Ok(self.buffer.get(from..from + bytes as usize))
+    }
+
+    /// Some bytes from `offset` on; `None` at the end of the file.
+    fn chunk(&mut self, offset: u64) -> io::Result<Option<&[u8]>> {
+        let rest = self.file_bytes.saturating_sub(offset);
+        match rest.min(WINDOW_BYTES as u64) {
+            0 => Ok(None),
+            bytes => self.get(offset, bytes),
+        }
+    }
+
+    fn crc(&mut self, mut offset: u64, mut bytes: u64) -> io::Result<Option<u32>> {
+        let mut hasher = crc32fast::Hasher::new();
+        while bytes > 0 {
+            // What is left in memory first: frames smaller than a window are read once.
+            let held = (self.start + self.buffer.len() as u64).saturating_sub(offset);
+            let here = if offset >= self.start && held > 0 {
+                held
+            } else {
+                WINDOW_BYTES as u64
+            };
+            let n = bytes.min(here);
+            let Some(part) = self.get(offset, n)? else {
+                return Ok(None);
+            };
+            hasher.update(part);
+            offset += n;
+            bytes -= n;
+        }
+        Ok(Some(hasher.finalize()))
+    }
+
+    fn find_magic(&mut self, mut offset: u64) -> io::Result<Option<u64>> {
+        while let Some(bytes) = self.chunk(offset)? {
+            let found = bytes
+                .chunks(ALIGN_BYTES as usize)
+                .position(|chunk| u32_at(chunk, 0) == Some(MAGIC));
+            if let Some(index) = found {
+                return Ok(Some(offset + index as u64 * ALIGN_BYTES));
+            }
+            // A chunk is whole multiples of the alignment, but for the last of the file.
+            offset += bytes.len() as u64;
+        }
+        Ok(None)
+    }
+}

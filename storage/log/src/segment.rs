@@ -1,0 +1,139 @@
+//! Segment files: their names and the header each starts with.
+
+use crate::fields::{put, u16_at, u32_at, u64_at};
+
+/// Bytes of a segment's header; frames start here.
+pub(crate) const SEGMENT_HEADER_BYTES: u64 = 64;
+/// The version of everything in a segment.
+pub(crate) const FORMAT_VERSION: u16 = 1;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"MILLRLOG");
+const CRC_AT: usize = 60;
+
+/// What stands at the start of a segment.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentHeader {
+    /// As in the file's name.
+    pub number: u64,
+    /// Unguessable, repeated in every frame: bytes of a payload cannot pass for a frame when a
+    /// recovery looks for the next one behind damage, whoever sent them.
+    pub salt: u64,
+    /// Sequence of the last frame before this segment, 0 if there was none; shows whether the
+    /// segment before has lost its end.
+    pub sequence_before: u64,
+    /// Frames here have a higher sequence than this; differs from `sequence_before` behind a
+    /// cut, whose sequences are not used again.
+    pub sequence_floor: u64,
+}
+
+/// Why 64 bytes are not a header.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum HeaderError {
+    /// Not there or damaged.
+    Damaged,
+    /// Sound, and of a later version.
+    Version(u16),
+}
+
+impl SegmentHeader {
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
+        let mut out = [0; SEGMENT_HEADER_BYTES as usize];
+        put(&mut out, 0, &MAGIC.to_le_bytes());
+        put(&mut out, 8, &FORMAT_VERSION.to_le_bytes());
+        put(&mut out, 16, &self.number.to_le_bytes());
+        put(&mut out, 24, &self.salt.to_le_bytes());
+        put(&mut out, 32, &self.sequence_before.to_le_bytes());
+        put(&mut out, 40, &self.sequence_floor.to_le_bytes());
+        let crc = crc32fast::hash(out.get(..CRC_AT).unwrap_or_default());
+        put(&mut out, CRC_AT, &crc.to_le_bytes());
+        out
+    }
+
+    pub fn decode(bytes: &[u8], number: u64) -> Result<Self, HeaderError> {
+        let covered = bytes.get(..CRC_AT).ok_or(HeaderError::Damaged)?;
+        let sound = u64_at(bytes, 0) == Some(MAGIC)
+            && u32_at(bytes, CRC_AT) == Some(crc32fast::hash(covered))
+            && u64_at(bytes, 16) == Some(number);
+        if !sound {
+            return Err(HeaderError::Damaged);
+        }
+        let field = |at| u64_at(bytes, at).ok_or(HeaderError::Damaged);
+        match u16_at(bytes, 8) {
+            Some(FORMAT_VERSION) => Ok(Self {
+                number,
+                salt: field(24)?,
+                sequence_before: field(32)?,
+                sequence_floor: field(40)?,
+            }),
+            Some(version) => Err(HeaderError::Version(version)),
+            None => Err(HeaderError::Damaged),
+        }
+    }
+}
+
+/// The file of a segment: 20 digits, so that names sort as numbers do.
+pub(crate) fn file_name(number: u64) -> String {
+    format!("{number:020}.log")
+}
+
+/// The number in a segment's file name; `None` for any other file.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    let number = digits.parse().ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: SegmentHeader = SegmentHeader {
+        number: 7,
+        salt: 0x1234_5678_9abc_def0,
+        sequence_before: 41,
+        sequence_floor: 99,
+    };
+
+    #[test]
+    fn header_reads_back_and_every_flipped_bit_shows() {
+        let bytes = HEADER.encode();
+        assert_eq!(SegmentHeader::decode(&bytes, 7), Ok(HEADER));
+        assert_eq!(
+            SegmentHeader::decode(&bytes, 8),
+            Err(HeaderError::Damaged),
+            "a file under another number is not that segment"
+        );
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                SegmentHeader::decode(&bad, 7),
+                Err(HeaderError::Damaged),
+                "bit {bit}"
+            );
+        }
+        for length in 0..bytes.len() {
+            assert!(SegmentHeader::decode(&bytes[..length], 7).is_err());
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_told_from_damage() {
+        let mut bytes = HEADER.encode();
+        bytes[8] = 2;
+        let crc = crc32fast::hash(&bytes[..CRC_AT]);
+        bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(
+            SegmentHeader::decode(&bytes, 7),
+            Err(HeaderError::Version(2))
+        );
+    }
+
+    #[test]
+    fn only_names_of_segments_have_numbers() {
+        assert_eq!(number_of(&file_name(42)), Some(42));
+        for other in ["42.log", "checkpoint", "+0000000000000000042.log", ""] {
+            assert_eq!(number_of(other), None, "{other}");
+        }
+    }
+}

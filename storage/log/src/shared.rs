@@ -1,0 +1,159 @@
+//! What the writer, the handles and the readers of one log have in common.
+
+use crate::fs::{Fs, LockGuard};
+use crate::segment::{self, SEGMENT_HEADER_BYTES};
+use crate::{Poisoned, Position, Usage};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Held by the log and by every handle and reader; the directory stays locked until the last of
+/// them is gone.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub fs: Arc<dyn Fs>,
+    pub dir: PathBuf,
+    pub bytes_max: u64,
+    /// Bytes of headers and frames in all segments. Beside the lock, so that an append does not
+    /// take it.
+    pub bytes_used: AtomicU64,
+    state: Mutex<State>,
+    poison: OnceLock<Poisoned>,
+    /// One checkpoint at a time: all go through the same temporary file.
+    pub checkpoint: Mutex<()>,
+    _lock: Box<dyn LockGuard>,
+}
+
+/// The segments there are. `synced` is never beyond what is durable.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub segments: BTreeMap<u64, Segment>,
+    pub synced: Position,
+    pub sequence_synced: u64,
+    /// Everything below may go.
+    pub released: Position,
+    /// The highest number used, whether or not the segment is still there.
+    pub segment_newest: u64,
+}
+
+/// What readers need to know of a segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    /// Differs from segment to segment; `None` if nothing in it can be read.
+    pub salt: Option<u64>,
+    /// Where reading ends: all of it is durable.
+    pub end: u64,
+    /// What it counts towards the log's usage; what was appended and not yet synced is not in it.
+    pub bytes: u64,
+    /// Found when the log was opened; readers pass over it.
+    pub damaged: Vec<Range<u64>>,
+}
+
+impl Segment {
+    pub fn new(salt: u64) -> Self {
+        Self {
+            salt: Some(salt),
+            end: SEGMENT_HEADER_BYTES,
+            bytes: SEGMENT_HEADER_BYTES,
+            damaged: Vec::new(),
+        }
+    }
+}
+
+impl Shared {
+    pub fn new(
+        fs: Arc<dyn Fs>,
+        dir: PathBuf,
+        bytes_max: u64,
+        state: State,
+        lock: Box<dyn LockGuard>,
+    ) -> Self {
+        let bytes_used = state.segments.values().map(|segment| segment.bytes).sum();
+        Self {
+            fs,
+            dir,
+            bytes_max,
+            bytes_used: AtomicU64::new(bytes_used),
+            state: Mutex::new(state),
+            poison: OnceLock::new(),
+            checkpoint: Mutex::new(()),
+            _lock: lock,
+        }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        // No code panics while holding it; were there any, the state would still be whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn path_of(&self, segment: u64) -> PathBuf {
+        self.dir.join(segment::file_name(segment))
+    }
+
+    pub fn usage(&self) -> Usage {
+        Usage {
+            bytes_used: self.bytes_used.load(Ordering::Relaxed),
+            bytes_max: self.bytes_max,
+        }
+    }
+
+    /// Fails if anything has failed before.
+    pub fn check(&self) -> Result<(), Poisoned> {
+        match self.poison.get() {
+            Some(poisoned) => Err(poisoned.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub fn poisoned(&self) -> Option<Poisoned> {
+        self.poison.get().cloned()
+    }
+
+    /// Remembers the first failure and returns it.
+    #[cold]
+    pub fn poison(&self, action: &str, path: &Path, error: &dyn Display) -> Poisoned {
+        let new = || Poisoned {
+            reason: format!("cannot {action} {}: {error}", path.display()),
+        };
+        self.poison.get_or_init(new).clone()
+    }
+
+    /// Unlinks the segments that are released as a whole, but never the newest: its number
+    /// must stay known, as positions are not used twice.
+    pub fn unlink_released(&self) -> Result<u64, Poisoned> {
+        let mut gone = Vec::new();
+        {
+            let mut state = self.state();
+            let released = state.released;
+            let newest = state.segment_newest;
+            state.segments.retain(|&number, segment| {
+                let end = Position {
+                    segment: number,
+                    offset: segment.end,
+                };
+                let stays = number >= newest || end > released;
+                if !stays {
+                    gone.push((number, segment.bytes));
+                }
+                stays
+            });
+        }
+        // Oldest first: should the power go in between, no hole is left.
+        for &(number, bytes) in &gone {
+            let path = self.path_of(number);
+            self.fs
+                .unlink(&path)
+                .map_err(|error| self.poison("unlink", &path, &error))?;
+            self.bytes_used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        if !gone.is_empty() {
+            self.fs
+                .sync_dir(&self.dir)
+                .map_err(|error| self.poison("sync", &self.dir, &error))?;
+        }
+        Ok(gone.len() as u64)
+    }
+}

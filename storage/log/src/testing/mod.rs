@@ -1,0 +1,1 @@
+//! Taking the disk away.
