@@ -1,10 +1,42 @@
 //! Request bodies in, validated and encoded rows out; no I/O, no clock.
+//!
+//! One pass of SIMD finds where the structure of a body is, one walk over that structure notes
+//! where the fields that matter are, and one copy puts them into rows. Nothing is decoded that
+//! is not looked at, and nothing is allocated per event.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `parser` | [`Parser`]: the steps in order |
+//! | `index` | the SIMD pass |
+//! | `walk` | the walk: shapes, events, fields |
+//! | `span` | where things are in a body |
+//! | `slow` | bodies that the walk refuses: repair, or the exact fault |
+//! | `key`, `skew`, `v1` | what is decided per request |
+//! | `judge` | what is decided per event |
+//! | `text`, `timestamp`, `ids` | strings, times and uuids |
+//! | `splice`, `rows` | properties and rows as they are stored |
+//! | `report`, `reporter`, `error` | what the client is told |
+
 #![forbid(unsafe_code)]
 
 mod error;
 mod facts;
+mod ids;
+mod index;
+mod judge;
+mod key;
 mod parser;
 mod report;
+mod reporter;
+mod rows;
+mod skew;
+mod slow;
+mod span;
+mod splice;
+mod text;
+mod timestamp;
+mod v1;
+mod walk;
 
 pub use error::{ApiError, ErrorType};
 pub use facts::{Facts, KeyLookup, Limits, Project, Protocol};

@@ -1,33 +1,250 @@
-//! The entry point.
+//! From body to rows: the steps in order.
 
-use crate::{ApiError, Facts, KeyLookup, ParseError, Parsed};
-use millrace_rows::Batch;
+use crate::index::Index;
+use crate::judge::{Accepted, Rules, Scratch};
+use crate::reporter::Reporter;
+use crate::rows::Rows;
+use crate::slow::{self, Repaired};
+use crate::span::{Document, EventSpans, Kind, Shape};
+use crate::splice::Splicer;
+use crate::walk::{self, Refused};
+use crate::{ApiError, ErrorType, Facts, KeyLookup, Limits, ParseError, Parsed, Project, Protocol};
+use crate::{ids, key, skew, v1};
+use http::StatusCode;
+use millrace_rows::{Batch, EventRow, Lane, RejectedRow};
 
 /// Turns bodies into rows. One per core: all its buffers are reused.
 #[derive(Debug, Default)]
 pub struct Parser {
-    spare: Vec<Vec<u8>>,
+    index: Index,
+    document: Document,
+    repaired: Repaired,
+    scratch: Scratch,
+    splicer: Splicer,
+    rows: Rows,
+    /// The clients' uuids of a request, one after the other.
+    uuids: Vec<u8>,
 }
 
 impl Parser {
     /// Parses a decoded body: JSON text.
     ///
     /// `body` holds the same bytes afterwards, so that it can be parsed again; its capacity may
-    /// have grown by a little, as the parser reads a few bytes past the end. `find` looks into
-    /// the key cache without waiting.
+    /// have grown by 64, as the parser reads a few bytes past the end. `find` looks into the key
+    /// cache without waiting.
     pub fn parse(
         &mut self,
         body: &mut Vec<u8>,
         facts: &Facts<'_>,
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
-        let _ = (body, facts, find);
-        Err(ApiError::invalid("invalid_json", "The body is not JSON.").into())
+        self.repaired.nulls.clear();
+        if self.read(body, facts.limits).is_ok() {
+            return self.request(body, facts, find);
+        }
+        let mut repaired = std::mem::take(&mut self.repaired);
+        let result = self.parse_repaired(body, &mut repaired, facts, find);
+        self.repaired = repaired;
+        result
     }
 
     /// Takes back a batch's row buffers for reuse.
     pub fn recycle(&mut self, batch: Batch) {
-        self.spare
-            .extend(batch.groups.into_iter().map(|group| group.bytes));
+        self.rows.recycle(batch);
+    }
+
+    /// Takes a body apart into `document`.
+    fn read(&mut self, body: &mut Vec<u8>, limits: Limits) -> Result<(), Refused> {
+        self.index.build(body)?;
+        walk::walk(
+            body,
+            &self.index,
+            limits.depth_max,
+            limits.events_max,
+            &mut self.document,
+        )
+    }
+
+    #[cold]
+    fn parse_repaired(
+        &mut self,
+        body: &[u8],
+        repaired: &mut Repaired,
+        facts: &Facts<'_>,
+        find: &mut dyn FnMut(&str) -> KeyLookup,
+    ) -> Result<Parsed, ParseError> {
+        slow::repair(body, facts.limits.depth_max, repaired)?;
+        self.read(&mut repaired.text, facts.limits)
+            .map_err(|Refused| slow::invalid_json(0))?;
+        self.repaired.nulls.clone_from(&repaired.nulls);
+        self.request(&repaired.text, facts, find)
+    }
+
+    /// Judges and encodes the request in `document`, whose text is `body`.
+    fn request(
+        &mut self,
+        body: &[u8],
+        facts: &Facts<'_>,
+        find: &mut dyn FnMut(&str) -> KeyLookup,
+    ) -> Result<Parsed, ParseError> {
+        self.check_shape(facts)?;
+        let historical = self.is_historical(facts)?;
+        let v1_uuids = match facts.protocol {
+            Protocol::V0 => Vec::new(),
+            Protocol::V1 { .. } => v1::uuids(body, &self.document.events)?,
+        };
+        let project = key::resolve(&self.document, body, facts, find)?;
+        let is_single = self.document.shape == Shape::Single;
+        let rules = Rules {
+            body,
+            received_at: facts.received_at,
+            request_id: facts.request_id,
+            team_id: project.team_id,
+            historical,
+            shift: skew::shift(&self.document, body, facts),
+            event_bytes_max: facts.limits.event_bytes_max,
+            nameless_is_identify: facts.engage && is_single,
+            is_single,
+            is_v1: matches!(facts.protocol, Protocol::V1 { .. }),
+        };
+        self.start_splicer(facts, project, historical);
+        let mut reporter = Reporter::new(self.document.shape, v1_uuids);
+        self.rows.start();
+        self.uuids.clear();
+        self.events(&rules, &mut reporter);
+        Ok(self.finish(&rules, facts, reporter))
+    }
+
+    fn check_shape(&self, facts: &Facts<'_>) -> Result<(), ApiError> {
+        let document = &self.document;
+        let is_v1 = matches!(facts.protocol, Protocol::V1 { .. });
+        if document.shape == Shape::NotABatch || (is_v1 && document.shape != Shape::Batch) {
+            return Err(slow::invalid_body());
+        }
+        if document.events.is_empty() {
+            return Err(ApiError::invalid(
+                "empty_batch",
+                "The request has no events. Send at least one.",
+            ));
+        }
+        if document.events.len() > facts.limits.events_max {
+            return Err(ApiError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                ErrorType::InvalidRequest,
+                "too_many_events",
+                format!(
+                    "A request may have {} events. Send fewer at a time.",
+                    facts.limits.events_max
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_historical(&self, facts: &Facts<'_>) -> Result<bool, ApiError> {
+        match self.document.root.historical_migration.kind {
+            Kind::True => Ok(true),
+            Kind::Absent | Kind::Null | Kind::False => Ok(facts.historical_query),
+            _ => Err(ApiError::invalid(
+                "invalid_historical_migration",
+                "`historical_migration` must be true or false, without quotes.",
+            )
+            .at("historical_migration")),
+        }
+    }
+
+    fn start_splicer(&mut self, facts: &Facts<'_>, project: Project, historical: bool) {
+        let ip = facts
+            .client_ip
+            .filter(|_| !historical && !project.anonymize_ips);
+        let sdk_info = match facts.protocol {
+            Protocol::V0 => None,
+            Protocol::V1 { sdk_info, .. } => sdk_info,
+        };
+        self.splicer.start(ip, sdk_info);
+    }
+
+    fn events(&mut self, rules: &Rules<'_>, reporter: &mut Reporter) {
+        let events = std::mem::take(&mut self.document.events);
+        for (spans, index) in events.iter().zip(0_u32..) {
+            match rules.judge(spans, index, &mut self.scratch) {
+                Ok(accepted) => {
+                    let row = EventRow {
+                        uuid: accepted.uuid,
+                        event: accepted.event,
+                        properties: &self.splicer.pieces(rules, spans),
+                        timestamp: accepted.timestamp,
+                        team_id: rules.team_id,
+                        distinct_id: accepted.distinct_id,
+                        created_at: rules.received_at,
+                        historical_migration: rules.historical,
+                    };
+                    self.rows.push_event(&row);
+                    if accepted.has_client_uuid {
+                        self.uuids.extend_from_slice(accepted.uuid.as_bytes());
+                    }
+                    let was_repaired = is_repaired(&self.repaired.nulls, spans);
+                    remark(reporter, index, &accepted, was_repaired);
+                }
+                Err(fault) => {
+                    let rejection = reporter.reject(index, fault);
+                    self.rows.push_rejected(&RejectedRow {
+                        team_id: rules.team_id,
+                        received_at: rules.received_at,
+                        request_id: rules.request_id,
+                        index,
+                        code: rejection.code,
+                        attr: &rejection.attr,
+                        detail: &rejection.detail,
+                        raw: spans.whole.json(rules.body),
+                        historical_migration: rules.historical,
+                    });
+                }
+            }
+        }
+        self.document.events = events;
+    }
+
+    fn finish(&mut self, rules: &Rules<'_>, facts: &Facts<'_>, reporter: Reporter) -> Parsed {
+        let lane = if rules.historical {
+            Lane::Historical
+        } else {
+            Lane::Live
+        };
+        let events = self.document.events.len();
+        let (report, results) = reporter.finish();
+        // A rejected event may be mended and sent again under its uuid, so such a request is
+        // never taken for one that was seen before.
+        let has_all_uuids = self.uuids.len() == events * 16 && report.rejected_count == 0;
+        let fingerprint =
+            has_all_uuids.then(|| ids::fingerprint(rules.team_id, rules.historical, &self.uuids));
+        let accepted = u32::try_from(events).unwrap_or(u32::MAX) - report.rejected_count;
+        Parsed {
+            batch: self.rows.finish(lane),
+            team_id: rules.team_id,
+            accepted,
+            report,
+            fingerprint,
+            results,
+            strict: facts.strict,
+            dry_run: facts.dry_run,
+        }
+    }
+}
+
+/// Passes on what is odd about a stored event.
+#[inline]
+fn remark(reporter: &mut Reporter, index: u32, accepted: &Accepted<'_>, was_repaired: bool) {
+    if accepted.remarks.any() || was_repaired {
+        reporter.warn(index, accepted.remarks, was_repaired);
+    }
+}
+
+/// Whether one of the numbers that became `null` is in an event.
+#[inline]
+fn is_repaired(nulls: &[u32], spans: &EventSpans) -> bool {
+    !nulls.is_empty() && {
+        let after = nulls.partition_point(|at| *at < spans.whole.start);
+        nulls.get(after).is_some_and(|at| spans.whole.contains(*at))
     }
 }

@@ -1,0 +1,181 @@
+//! Event ids: reading the clients', making our own.
+
+use crate::report::UuidText;
+use millrace_rows::{Micros, TeamId};
+use uuid::{Builder, Uuid};
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+
+/// A uuid in any of the usual spellings: hyphenated or 32 hex digits, any case, also in braces or
+/// behind `urn:uuid:`.
+#[inline]
+pub fn parse(text: &str) -> Option<Uuid> {
+    if text.len() > UuidText::BYTES_MAX {
+        return None;
+    }
+    if let Ok(uuid) = Uuid::try_parse(text) {
+        return Some(uuid);
+    }
+    let inner = match text
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'))
+    {
+        Some(inner) => inner,
+        None => match text.get(..9) {
+            Some(prefix) if prefix.eq_ignore_ascii_case("urn:uuid:") => text.get(9..)?,
+            _ => return None,
+        },
+    };
+    Uuid::try_parse(inner)
+        .ok()
+        .filter(|_| matches!(inner.len(), 32 | 36))
+}
+
+/// A version 7 uuid for an event that came without: the received time, then the event's index so
+/// that a request's events sort as sent, then a hash of both with the request's number. Parsing a
+/// request again gives the same ids.
+#[inline]
+pub fn v7(received_at: Micros, request_id: Uuid, index: u32) -> Uuid {
+    let hash = xxh3_64_with_seed(request_id.as_bytes(), u64::from(index));
+    let mut random = [0; 10];
+    let (order, rest) = random.split_at_mut(2);
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the low 12 bits are wanted"
+    )]
+    order.copy_from_slice(&(index as u16).to_be_bytes());
+    rest.copy_from_slice(&hash.to_be_bytes());
+    let millis = u64::try_from(received_at.millis()).unwrap_or_default();
+    Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+}
+
+/// What a historical event without a uuid is recognised by.
+pub struct Identity<'a> {
+    pub team_id: TeamId,
+    pub event: &'a str,
+    pub distinct_id: &'a str,
+    pub timestamp: &'a [u8],
+    pub properties: &'a [u8],
+}
+
+/// The namespace of our version 5 uuids: part of what is stored, never to be changed.
+const NAMESPACE: Uuid = Uuid::from_u128(0x6d69_6c6c_7261_6365_8576_656e_7473_0001);
+
+/// A version 5 uuid over the fields as sent, each behind its length, so that sending the same
+/// file twice stores it once.
+pub fn v5(identity: &Identity<'_>, scratch: &mut Vec<u8>) -> Uuid {
+    scratch.clear();
+    scratch.extend_from_slice(&identity.team_id.0.to_be_bytes());
+    let fields = [
+        identity.event.as_bytes(),
+        identity.distinct_id.as_bytes(),
+        identity.timestamp,
+        identity.properties,
+    ];
+    for field in fields {
+        scratch.extend_from_slice(&(field.len() as u64).to_be_bytes());
+        scratch.extend_from_slice(field);
+    }
+    Uuid::new_v5(&NAMESPACE, scratch)
+}
+
+/// Sums up a request by its project, its lane and its clients' uuids.
+pub fn fingerprint(team_id: TeamId, historical: bool, uuids: &[u8]) -> u128 {
+    let seed = team_id.0.unsigned_abs() << 1 | u64::from(historical);
+    xxh3_128_with_seed(uuids, seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_names_the_same_uuid() {
+        let uuid = Uuid::from_u128(0x0191_f99b_b499_70c4_9505_90a4_7f19_f05a);
+        let table = [
+            "0191f99b-b499-70c4-9505-90a47f19f05a",
+            "0191F99B-B499-70C4-9505-90A47F19F05A",
+            "0191f99bb49970c4950590a47f19f05a",
+            "{0191f99b-b499-70c4-9505-90a47f19f05a}",
+            "{0191f99bb49970c4950590a47f19f05a}",
+            "urn:uuid:0191f99b-b499-70c4-9505-90a47f19f05a",
+            "URN:UUID:0191f99b-b499-70c4-9505-90a47f19f05a",
+            "urn:uuid:0191f99bb49970c4950590a47f19f05a",
+        ];
+        for text in table {
+            assert_eq!(parse(text), Some(uuid), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_uuid_is_refused() {
+        let table = [
+            "",
+            "x",
+            "0191f99b-b499-70c4-9505-90a47f19f05",
+            "0191f99b-b499-70c4-9505-90a47f19f05aa",
+            "0191f99b-b499-70c4-9505-90a47f19f05g",
+            "{0191f99b-b499-70c4-9505-90a47f19f05a",
+            "{{0191f99b-b499-70c4-9505-90a47f19f05a}}",
+            "{urn:uuid:0191f99b-b499-70c4-9505-90a47f19f05a}",
+            "urn:uuid:",
+            "ü191f99b-b499-70c4-9505-90a47f19f05a",
+        ];
+        for text in table {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_version_7_uuid_holds_the_time_and_sorts_by_index() {
+        let at = Micros(1_795_189_098_000_123);
+        let ids: Vec<Uuid> = (0..4_096).map(|index| v7(at, Uuid::max(), index)).collect();
+        assert!(ids.is_sorted());
+        for id in &ids {
+            assert_eq!(id.get_version_num(), 7);
+            assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
+            assert_eq!(id.as_u128() >> 80, 1_795_189_098_000);
+        }
+        assert_ne!(v7(at, Uuid::nil(), 0), v7(at, Uuid::max(), 0));
+    }
+
+    #[test]
+    fn a_version_5_uuid_depends_on_every_field_and_on_nothing_else() {
+        let base = Identity {
+            team_id: TeamId(1),
+            event: "e",
+            distinct_id: "d",
+            timestamp: b"t",
+            properties: b"{}",
+        };
+        let mut scratch = Vec::new();
+        let id = v5(&base, &mut scratch);
+        assert_eq!(id, v5(&base, &mut scratch));
+        assert_eq!(id.get_version_num(), 5);
+        let others = [
+            Identity {
+                team_id: TeamId(2),
+                ..base
+            },
+            Identity {
+                event: "ed",
+                distinct_id: "",
+                ..base
+            },
+            Identity {
+                distinct_id: "x",
+                ..base
+            },
+            Identity {
+                timestamp: b"u",
+                ..base
+            },
+            Identity {
+                properties: b"{ }",
+                ..base
+            },
+        ];
+        for other in &others {
+            assert_ne!(id, v5(other, &mut scratch));
+        }
+    }
+}

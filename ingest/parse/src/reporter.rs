@@ -1,0 +1,125 @@
+//! Writing down what to tell the client.
+
+use crate::judge::{Fault, Remarks};
+use crate::report::{
+    EventResult, Outcome, REPORT_ENTRIES_MAX, Rejection, Report, UuidText, Warning,
+};
+use crate::span::Shape;
+
+/// Gathers a request's rejections and warnings.
+pub struct Reporter {
+    shape: Shape,
+    report: Report,
+    results: Vec<EventResult>,
+}
+
+impl Reporter {
+    /// Starts a report; `uuids` are those of the v1 protocol's events, else nothing.
+    pub fn new(shape: Shape, uuids: Vec<UuidText>) -> Self {
+        let results = uuids.into_iter().map(|uuid| EventResult {
+            uuid,
+            outcome: Outcome::Ok,
+            details: None,
+        });
+        Self {
+            shape,
+            report: Report::default(),
+            results: results.collect(),
+        }
+    }
+
+    /// Notes a refused event; gives back what was noted.
+    #[cold]
+    pub fn reject(&mut self, index: u32, fault: Fault) -> Rejection {
+        let rejection = Rejection {
+            index,
+            code: fault.code,
+            detail: fault.detail.into(),
+            attr: self.attr(index, fault.field),
+        };
+        self.set_result(index, Outcome::Drop, fault.code);
+        self.report.rejected_count += 1;
+        if self.report.rejected.len() < REPORT_ENTRIES_MAX {
+            self.report.rejected.push(rejection.clone());
+        }
+        rejection
+    }
+
+    /// Notes what is odd about a stored event.
+    #[cold]
+    pub fn warn(&mut self, index: u32, remarks: Remarks, was_repaired: bool) {
+        if was_repaired {
+            self.set_result(index, Outcome::Warning, "repaired_json");
+            self.add_warning(
+                index,
+                "repaired_json",
+                "NaN and Infinity are not JSON; null was stored in their place.",
+            );
+        }
+        if remarks.missing_timestamp {
+            self.set_result(index, Outcome::Warning, "missing_timestamp");
+            self.add_warning(
+                index,
+                "missing_timestamp",
+                "A historical event without timestamp: the time of receipt was stored, and sending it again stores it again.",
+            );
+        }
+        if remarks.future_timestamp {
+            self.set_result(index, Outcome::Warning, "future_timestamp");
+            self.add_warning(
+                index,
+                "future_timestamp",
+                "The timestamp is more than 23 hours ahead: the time of receipt was stored instead.",
+            );
+        }
+        if remarks.illegal_distinct_id {
+            // The v1 protocol has a word of its own for this.
+            self.set_result(index, Outcome::Warning, "person_processing_disabled");
+            self.add_warning(
+                index,
+                "illegal_distinct_id",
+                "Many clients send this distinct id by mistake: the event was stored, but belongs to no person.",
+            );
+        }
+    }
+
+    /// The report, and the v1 protocol's results.
+    pub fn finish(self) -> (Report, Vec<EventResult>) {
+        (self.report, self.results)
+    }
+
+    fn add_warning(&mut self, index: u32, code: &'static str, detail: &'static str) {
+        self.report.warning_count += 1;
+        if self.report.warnings.len() < REPORT_ENTRIES_MAX {
+            self.report.warnings.push(Warning {
+                index,
+                code,
+                detail: detail.into(),
+            });
+        }
+    }
+
+    fn set_result(&mut self, index: u32, outcome: Outcome, details: &'static str) {
+        if let Some(result) = self.results.get_mut(index as usize) {
+            result.outcome = outcome;
+            result.details = Some(details);
+        }
+    }
+
+    fn attr(&self, index: u32, field: &str) -> String {
+        attr(self.shape, index, field)
+    }
+}
+
+/// Where a field of an event is in the request.
+pub fn attr(shape: Shape, index: u32, field: &str) -> String {
+    let place = match shape {
+        Shape::Single => return field.to_owned(),
+        Shape::Array => format!("[{index}]"),
+        Shape::Batch | Shape::NotABatch => format!("batch[{index}]"),
+    };
+    if field.is_empty() {
+        return place;
+    }
+    format!("{place}.{field}")
+}

@@ -1,0 +1,183 @@
+//! Rows, gathered by table and month.
+
+use millrace_rows::{Batch, EventRow, Lane, Micros, Month, RejectedRow, RowGroup, RowKey, Table};
+
+/// Keys of a group that are kept, at most.
+const KEYS_MAX: usize = 8;
+/// Buffers kept for reuse, at most, and bytes each may hold to be worth keeping.
+const SPARE_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 16 << 20;
+const MICROS_PER_DAY: i64 = 86_400_000_000;
+
+/// Gathers one request's rows; its buffers are reused.
+#[derive(Debug, Default)]
+pub struct Rows {
+    groups: Vec<RowGroup>,
+    /// Beside each group: every how many rows a key is kept.
+    strides: Vec<u32>,
+    spare: Vec<Vec<u8>>,
+    /// The day of the last event and its group: neighbours are mostly of one day.
+    last: Option<(i64, usize)>,
+}
+
+impl Rows {
+    /// Forgets rows of a request that was refused halfway.
+    pub fn start(&mut self) {
+        let groups = std::mem::take(&mut self.groups);
+        self.keep(groups);
+        self.strides.clear();
+        self.last = None;
+    }
+
+    /// Appends a row of `events`.
+    #[inline]
+    pub fn push_event(&mut self, row: &EventRow<'_>) {
+        let day = row.timestamp.0.div_euclid(MICROS_PER_DAY);
+        let at = match self.last {
+            Some((last, at)) if last == day => at,
+            _ => {
+                let at = self.group(Table::Events, row.timestamp);
+                self.last = Some((day, at));
+                at
+            }
+        };
+        if let Some(group) = self.groups.get_mut(at) {
+            row.append_to(&mut group.bytes);
+            note(group, self.strides.get_mut(at), row.key());
+        }
+    }
+
+    /// Appends a row of `rejected_events`.
+    #[cold]
+    pub fn push_rejected(&mut self, row: &RejectedRow<'_>) {
+        let at = self.group(Table::RejectedEvents, row.received_at);
+        if let Some(group) = self.groups.get_mut(at) {
+            row.append_to(&mut group.bytes);
+            note(group, self.strides.get_mut(at), row.key());
+        }
+    }
+
+    /// Hands the rows over.
+    pub fn finish(&mut self, lane: Lane) -> Batch {
+        self.strides.clear();
+        self.last = None;
+        Batch {
+            lane,
+            groups: std::mem::take(&mut self.groups),
+        }
+    }
+
+    /// Takes back a batch's buffers.
+    pub fn recycle(&mut self, batch: Batch) {
+        self.keep(batch.groups);
+    }
+
+    fn keep(&mut self, groups: Vec<RowGroup>) {
+        for group in groups {
+            if self.spare.len() < SPARE_MAX && group.bytes.capacity() <= SPARE_BYTES_MAX {
+                self.spare.push(group.bytes);
+            }
+        }
+    }
+
+    /// The place of the group for a table and the month of an instant.
+    #[cold]
+    fn group(&mut self, table: Table, at: Micros) -> usize {
+        let month = Month::of(at);
+        let known = self
+            .groups
+            .iter()
+            .position(|group| group.table == table && group.month == month);
+        known.unwrap_or_else(|| {
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            bytes.clear();
+            self.groups.push(RowGroup {
+                table,
+                month,
+                rows: 0,
+                bytes,
+                keys: Vec::with_capacity(KEYS_MAX),
+            });
+            self.strides.push(1);
+            self.groups.len() - 1
+        })
+    }
+}
+
+/// Counts a row, and keeps its key if it is its turn. When there is no room for another key,
+/// every other one is dropped and from then on half as many are kept: so the keys are spread over
+/// the group however large it becomes.
+#[inline]
+fn note(group: &mut RowGroup, stride: Option<&mut u32>, key: RowKey) {
+    let Some(stride) = stride else { return };
+    if group.rows % *stride == 0 {
+        if group.keys.len() == KEYS_MAX {
+            let mut nth = 0;
+            group.keys.retain(|_| {
+                nth += 1;
+                nth % 2 == 1
+            });
+            *stride *= 2;
+        }
+        if group.rows % *stride == 0 {
+            group.keys.push(key);
+        }
+    }
+    group.rows += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_rows::TeamId;
+    use uuid::Uuid;
+
+    fn push(rows: &mut Rows, number: u128, timestamp: i64) {
+        rows.push_event(&EventRow {
+            uuid: Uuid::from_u128(number),
+            event: "e",
+            properties: &[b"{}"],
+            timestamp: Micros(timestamp),
+            team_id: TeamId(1),
+            distinct_id: "d",
+            created_at: Micros(0),
+            historical_migration: false,
+        });
+    }
+
+    #[test]
+    fn rows_are_grouped_by_month() {
+        let mut rows = Rows::default();
+        for (number, day) in [0, 30, 31, 1, 59, 58, 0].into_iter().enumerate() {
+            push(&mut rows, number as u128, day * MICROS_PER_DAY);
+        }
+        let batch = rows.finish(Lane::Live);
+        let months: Vec<_> = batch.groups.iter().map(|g| (g.month.0, g.rows)).collect();
+        assert_eq!(months, [(197_001, 4), (197_002, 2), (197_003, 1)]);
+        rows.recycle(batch);
+        assert_eq!(rows.spare.len(), 3);
+    }
+
+    #[test]
+    fn keys_are_few_and_spread_over_the_group() {
+        for count in [1, 7, 8, 9, 100, 10_000_u128] {
+            let mut rows = Rows::default();
+            for number in 0..count {
+                push(&mut rows, number, 0);
+            }
+            let batch = rows.finish(Lane::Live);
+            let keys: Vec<u128> = batch.groups[0]
+                .keys
+                .iter()
+                .map(|k| k.id.as_u128())
+                .collect();
+            assert!(keys.len() <= KEYS_MAX && keys[0] == 0, "{keys:?}");
+            let last = *keys.last().unwrap();
+            assert!(last >= count / 2 || count == 1, "{count}: {keys:?}");
+            assert!(
+                keys.windows(3).all(|w| w[1] - w[0] == w[2] - w[1]),
+                "{keys:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A place in the index, and the moves from it.
+
+use super::Refused;
+use crate::index::{Index, is_white};
+use crate::span::{Kind, Span};
+
+/// One structural character.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    /// Its offset in the body.
+    pub at: usize,
+    /// The character.
+    pub byte: u8,
+}
+
+/// A place in the index.
+pub(super) struct Cursor<'a> {
+    body: &'a [u8],
+    marks: &'a [u32],
+    escapes: &'a [u32],
+    /// Containers open at once, at most; never more than a `u128` has bits.
+    depth_max: u32,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(body: &'a [u8], index: &'a Index, depth_max: usize) -> Self {
+        Self {
+            body,
+            marks: index.marks(),
+            escapes: index.escapes(),
+            depth_max: u32::try_from(depth_max).unwrap_or(u32::MAX).min(128),
+        }
+    }
+
+    /// The next structural character.
+    #[inline(always)]
+    pub fn next(&mut self) -> Result<Mark, Refused> {
+        let (first, rest) = self.marks.split_first().ok_or(Refused)?;
+        self.marks = rest;
+        let at = *first as usize;
+        let byte = *self.body.get(at).ok_or(Refused)?;
+        Ok(Mark { at, byte })
+    }
+
+    /// Whether the text has ended.
+    pub fn is_done(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// Checks that one more container may be open.
+    #[inline(always)]
+    pub fn check_depth(&self, depth: u32) -> Result<(), Refused> {
+        if depth > self.depth_max {
+            return Err(Refused);
+        }
+        Ok(())
+    }
+
+    /// The offset of the next structural character, which ends what came before it.
+    #[inline(always)]
+    fn peek(&self) -> usize {
+        self.marks
+            .first()
+            .map_or(self.body.len(), |at| *at as usize)
+    }
+
+    /// The string that opens at `open`, without its quotes. The index guarantees that it is
+    /// closed and that only white space follows before the next structural character.
+    #[inline(always)]
+    pub fn string(&mut self, open: usize) -> Result<Span, Refused> {
+        let start = open + 1;
+        let mut end = self.peek();
+        loop {
+            end = end.checked_sub(1).ok_or(Refused)?;
+            if *self.body.get(end).ok_or(Refused)? == b'"' {
+                break;
+            }
+        }
+        let kind = if self.has_escape(start, end) {
+            Kind::Escaped
+        } else {
+            Kind::String
+        };
+        Ok(Span::new(kind, start, end))
+    }
+
+    /// Whether there is an escape between two offsets; earlier ones are forgotten.
+    #[inline(always)]
+    fn has_escape(&mut self, start: usize, end: usize) -> bool {
+        while let Some((first, rest)) = self.escapes.split_first() {
+            let at = *first as usize;
+            if at >= start {
+                return at < end;
+            }
+            self.escapes = rest;
+        }
+        false
+    }
+
+    /// The value that begins at `mark`, `depth` containers being open around it.
+    #[inline(always)]
+    pub fn value(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
+        match mark.byte {
+            b'"' => self.string(mark.at),
+            b'{' | b'[' => self.container(mark, depth),
+            _ => self.scalar(mark),
+        }
+    }
+
+    fn container(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
+        let end = self.skip(mark.byte == b'{', depth + 1)?;
+        let kind = if mark.byte == b'{' {
+            Kind::Object
+        } else {
+            Kind::Array
+        };
+        Ok(Span::new(kind, mark.at, end + 1))
+    }
+
+    /// The number or word that begins at `mark`.
+    #[inline(always)]
+    fn scalar(&mut self, mark: Mark) -> Result<Span, Refused> {
+        let text = self.body.get(mark.at..self.peek()).ok_or(Refused)?;
+        let (kind, len) = match mark.byte {
+            b't' if text.starts_with(b"true") => (Kind::True, 4),
+            b'f' if text.starts_with(b"false") => (Kind::False, 5),
+            b'n' if text.starts_with(b"null") => (Kind::Null, 4),
+            b'-' | b'0'..=b'9' => (Kind::Number, number_len(text).ok_or(Refused)?),
+            _ => return Err(Refused),
+        };
+        // What follows white space would be structural, so one look is enough.
+        match text.get(len) {
+            Some(byte) if !is_white(*byte) => Err(Refused),
+            _ => Ok(Span::new(kind, mark.at, mark.at + len)),
+        }
+    }
+
+    /// Passes over the rest of a container whose bracket was read, itself the `depth`th that is
+    /// open; returns the offset of its closing bracket. No recursion: a bit for every open
+    /// container says whether it is an object.
+    pub fn skip(&mut self, is_object: bool, depth: u32) -> Result<usize, Refused> {
+        let mut objects = u128::from(is_object);
+        let mut depth_now = depth;
+        'opened: loop {
+            self.check_depth(depth_now)?;
+            let mut mark = self.next()?;
+            let mut has_value = mark.byte != closer(objects);
+            loop {
+                if has_value {
+                    if objects & 1 == 1 {
+                        mark = self.after_key(mark)?;
+                    }
+                    match mark.byte {
+                        b'"' => {}
+                        b'{' | b'[' => {
+                            objects = objects << 1 | u128::from(mark.byte == b'{');
+                            depth_now += 1;
+                            continue 'opened;
+                        }
+                        _ => {
+                            self.scalar(mark)?;
+                        }
+                    }
+                    mark = self.next()?;
+                }
+                has_value = mark.byte == b',';
+                if has_value {
+                    mark = self.next()?;
+                    continue;
+                }
+                if mark.byte != closer(objects) {
+                    return Err(Refused);
+                }
+                if depth_now == depth {
+                    return Ok(mark.at);
+                }
+                objects >>= 1;
+                depth_now -= 1;
+                mark = self.next()?;
+            }
+        }
+    }
+
+    /// Given the mark of a key, the mark of its value.
+    #[inline(always)]
+    fn after_key(&mut self, key: Mark) -> Result<Mark, Refused> {
+        if key.byte != b'"' || self.next()?.byte != b':' {
+            return Err(Refused);
+        }
+        self.next()
+    }
+
+    /// The key at `mark` and the colon after it.
+    #[inline(always)]
+    pub fn key(&mut self, mark: Mark) -> Result<Span, Refused> {
+        if mark.byte != b'"' {
+            return Err(Refused);
+        }
+        let key = self.string(mark.at)?;
+        if self.next()?.byte != b':' {
+            return Err(Refused);
+        }
+        Ok(key)
+    }
+
+    /// The bytes of a span.
+    #[inline(always)]
+    pub fn bytes(&self, span: Span) -> &'a [u8] {
+        span.of(self.body)
+    }
+}
+
+/// What closes the innermost container.
+#[inline(always)]
+const fn closer(objects: u128) -> u8 {
+    if objects & 1 == 1 { b'}' } else { b']' }
+}
+
+/// Bytes of the JSON number a text begins with; `None` when it begins with none.
+#[inline]
+pub fn number_len(text: &[u8]) -> Option<usize> {
+    let digits = |from: usize| {
+        let rest = text.get(from..).unwrap_or_default();
+        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let mut len = usize::from(text.first() == Some(&b'-'));
+    len += match text.get(len)? {
+        b'0' => 1,
+        b'1'..=b'9' => digits(len),
+        _ => return None,
+    };
+    if text.get(len) == Some(&b'.') {
+        let fraction = digits(len + 1);
+        if fraction == 0 {
+            return None;
+        }
+        len += 1 + fraction;
+    }
+    if matches!(text.get(len), Some(b'e' | b'E')) {
+        len += 1 + usize::from(matches!(text.get(len + 1), Some(b'+' | b'-')));
+        let exponent = digits(len);
+        if exponent == 0 {
+            return None;
+        }
+        len += exponent;
+    }
+    Some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_follow_the_grammar() {
+        let table: [(&str, Option<usize>); 16] = [
+            ("0", Some(1)),
+            ("-0", Some(2)),
+            ("01", Some(1)),
+            ("10,", Some(2)),
+            ("1.5", Some(3)),
+            ("1.", None),
+            (".5", None),
+            ("-", None),
+            ("-a", None),
+            ("1e5", Some(3)),
+            ("1E+5", Some(4)),
+            ("1e-5 ", Some(4)),
+            ("1e", None),
+            ("1e+", None),
+            ("1e999", Some(5)),
+            ("123456789012345678901234567890", Some(30)),
+        ];
+        for (text, len) in table {
+            assert_eq!(number_len(text.as_bytes()), len, "{text}");
+        }
+    }
+}

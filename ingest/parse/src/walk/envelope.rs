@@ -1,0 +1,109 @@
+//! The root of a body: which shape it has, and its list of events.
+
+use super::Refused;
+use super::cursor::{Cursor, Mark};
+use super::fields;
+use crate::index::Index;
+use crate::span::{Document, EventSpans, Kind, Shape, Span};
+
+/// Takes an indexed body apart.
+///
+/// Past `events_max` events the rest of the list is passed over: the document then holds one
+/// event more than allowed.
+pub fn walk(
+    body: &[u8],
+    index: &Index,
+    depth_max: usize,
+    events_max: usize,
+    document: &mut Document,
+) -> Result<(), Refused> {
+    document.clear();
+    let mut cursor = Cursor::new(body, index, depth_max);
+    let root = cursor.next()?;
+    match root.byte {
+        b'[' => {
+            document.shape = Shape::Array;
+            events(&mut cursor, 1, events_max, &mut document.events)?;
+        }
+        b'{' => root_object(&mut cursor, root, events_max, document)?,
+        _ => return Err(Refused),
+    }
+    if cursor.is_done() {
+        Ok(())
+    } else {
+        Err(Refused)
+    }
+}
+
+fn root_object(
+    cursor: &mut Cursor<'_>,
+    root: Mark,
+    events_max: usize,
+    document: &mut Document,
+) -> Result<(), Refused> {
+    let mut spans = EventSpans::default();
+    let end = fields::members(cursor, 1, &mut |cursor, name, mark| {
+        match name {
+            b"batch" => batch(cursor, mark, events_max, document)?,
+            b"sent_at" => document.sent_at = cursor.value(mark, 1)?,
+            b"sentAt" => document.sent_at_camel = cursor.value(mark, 1)?,
+            _ => fields::event_field(cursor, name, mark, 1, &mut spans)?,
+        }
+        Ok(())
+    })?;
+    spans.whole = Span::new(Kind::Object, root.at, end + 1);
+    document.root = spans;
+    if document.shape == Shape::Single {
+        document.events.push(spans);
+    }
+    Ok(())
+}
+
+/// The value of `batch`; of several, the last one counts.
+fn batch(
+    cursor: &mut Cursor<'_>,
+    mark: Mark,
+    events_max: usize,
+    document: &mut Document,
+) -> Result<(), Refused> {
+    document.events.clear();
+    if mark.byte == b'[' {
+        document.shape = Shape::Batch;
+        events(cursor, 2, events_max, &mut document.events)
+    } else {
+        document.shape = Shape::NotABatch;
+        cursor.value(mark, 1).map(|_| ())
+    }
+}
+
+/// The rest of a list of events whose bracket, the `depth`th that is open, was read.
+fn events(
+    cursor: &mut Cursor<'_>,
+    depth: u32,
+    events_max: usize,
+    events: &mut Vec<EventSpans>,
+) -> Result<(), Refused> {
+    cursor.check_depth(depth)?;
+    let mut mark = cursor.next()?;
+    if mark.byte == b']' {
+        return Ok(());
+    }
+    loop {
+        if events.len() > events_max {
+            cursor.value(mark, depth)?;
+        } else {
+            events.push(EventSpans::default());
+            let event = events.last_mut().ok_or(Refused)?;
+            if mark.byte == b'{' {
+                fields::event(cursor, mark, depth + 1, event)?;
+            } else {
+                event.whole = cursor.value(mark, depth)?;
+            }
+        }
+        match cursor.next()?.byte {
+            b',' => mark = cursor.next()?,
+            b']' => return Ok(()),
+            _ => return Err(Refused),
+        }
+    }
+}
