@@ -1,1 +1,47 @@
-//! Placeholder until its first commit.
+//! Load generator and verifier for analytics capture endpoints.
+//!
+//! It speaks HTTP to the server under test and SQL (ClickHouse's HTTP interface) to where the
+//! events end up, and imports nothing of the server, so that it cannot share its mistakes.
+//!
+//! Layout, in the order in which a run passes through it:
+//!
+//! - [`plan`]: what to send, where and how fast.
+//! - [`shape`]: what one event looks like.
+//! - [`event_id`]: which event it is; the uuid says run, connection, batch and index.
+//! - [`request`]: one connection's request, built once and patched in place.
+//! - [`schedule`]: when to send; closed or open loop.
+//! - [`connection`]: one connection's socket, and [`response`]: what comes back on it.
+//! - [`tally`]: what came of it, counted per thread.
+//! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
+//! - [`ledger`]: which batches were acknowledged, on file.
+//! - [`verify`](mod@verify): whether ClickHouse has exactly those, through [`clickhouse`].
+//! - [`max_rate`], [`compare`], [`report`]: what is made of summaries.
+//! - [`yardstick`]: servers that do as little as possible, to compare with.
+//! - [`process`]: CPU time and memory of the processes involved.
+#![forbid(unsafe_code)]
+
+pub mod clickhouse;
+pub mod compare;
+pub mod connection;
+pub mod credentials;
+pub mod event_id;
+pub mod ledger;
+pub mod max_rate;
+pub mod plan;
+pub mod process;
+pub mod report;
+pub mod request;
+pub mod response;
+pub mod run;
+pub mod schedule;
+pub mod shape;
+pub mod summary;
+pub mod tally;
+pub mod verify;
+pub mod wall_clock;
+pub mod yardstick;
+
+pub use plan::{Compression, Mode, Plan};
+pub use run::{Progress, Stop, run, run_observed};
+pub use summary::Summary;
+pub use verify::{Verdict, verify};

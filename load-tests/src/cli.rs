@@ -1,0 +1,355 @@
+//! What may be typed.
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use humantime::Duration;
+use millrace_load::clickhouse::ClickHouse;
+use millrace_load::credentials::Credentials;
+use millrace_load::{Compression, Mode, Plan};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Load generator and verifier for analytics capture endpoints.
+///
+/// Sends batches of events to POST /batch/ as fast as they are acknowledged (closed loop), or at a
+/// fixed rate (open loop, with --rate), and reports rates, latencies and CPU time. Every event has a
+/// uuid that says where it comes from, so that `verify` can say whether ClickHouse has each
+/// acknowledged event exactly once.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+        millrace-load --credentials millrace-data/credentials.json --duration 30s\n  \
+        millrace-load --credentials millrace-data/credentials.json --rate 100000 --json open.json\n  \
+        millrace-load --credentials millrace-data/credentials.json --ledger acked.txt && \\\n    \
+        millrace-load verify --credentials millrace-data/credentials.json --ledger acked.txt\n  \
+        millrace-load drain-server --listen 127.0.0.1:9000 & \\\n    \
+        millrace-load --url http://127.0.0.1:9000 --key any"
+)]
+pub struct Cli {
+    /// What to do; without one: run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Options of `run`.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send load and report (the default).
+    Run(RunArgs),
+    /// Check that ClickHouse has every acknowledged event exactly once.
+    ///
+    /// Exits with 1 if not. Batches without acknowledgement may be stored whole or not at all;
+    /// one that is stored in part is a mistake, too. Stop merges of the table before a run whose
+    /// duplicates matter, as merging folds them.
+    Verify(VerifyArgs),
+    /// Find the highest rate that keeps p99 under a bound.
+    ///
+    /// Open-loop runs: the rate doubles until the bound is broken, then the interval is halved.
+    MaxRate(MaxRateArgs),
+    /// Show two result files (--json) beside each other.
+    Compare(CompareArgs),
+    /// Serve as a yardstick: read every body, do next to nothing, answer 200.
+    ///
+    /// One thread. Run it beside the server under test, as ratios survive a noisy machine.
+    DrainServer(DrainServerArgs),
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Where and as whom.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// How fast and how long.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// What the events are.
+    #[command(flatten)]
+    pub events: EventArgs,
+    /// What to do with the results.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Where to send and with which key.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Target")]
+pub struct TargetArgs {
+    /// The server's credentials.json: gives URL and key.
+    #[arg(long, value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
+    /// Where to send; without a path to /batch/.
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// The project's key.
+    #[arg(long)]
+    pub key: Option<String>,
+}
+
+/// How fast and how long.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub struct LoadArgs {
+    /// Open loop: events due per second, whatever the server does. Without it: closed loop.
+    #[arg(long, value_name = "EVENTS/S")]
+    pub rate: Option<f64>,
+    /// Connections.
+    #[arg(short, long, default_value_t = 16)]
+    pub connections: u16,
+    /// How long to measure.
+    #[arg(short, long, default_value = "10s")]
+    pub duration: Duration,
+    /// How long to send before that, unmeasured.
+    #[arg(long, default_value = "2s")]
+    pub warm_up: Duration,
+    /// Send exactly this many requests instead, all measured.
+    #[arg(long, value_name = "N", conflicts_with_all = ["duration", "warm_up"])]
+    pub requests: Option<u64>,
+    /// How long to wait for an answer.
+    #[arg(long, default_value = "30s")]
+    pub timeout: Duration,
+    /// Threads that share the connections.
+    #[arg(short, long, default_value_t = 1)]
+    pub threads: usize,
+    /// CPUs to pin the threads to, in turn.
+    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
+    pub pin: Vec<usize>,
+}
+
+/// What the events are.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Events")]
+pub struct EventArgs {
+    /// Events in a request.
+    #[arg(short, long, value_name = "N", default_value_t = 250)]
+    pub batch_events: u32,
+    /// Bytes of one event, or `default` (998, 25 properties) or `small` (136, one property).
+    #[arg(short, long, value_name = "BYTES", default_value = "default", value_parser = event_bytes)]
+    pub event_bytes: usize,
+    /// Encoding of the bodies.
+    #[arg(long, value_enum, default_value_t = Compression::None)]
+    pub compression: Compression,
+    /// Its level; the lowest costs the generator least.
+    #[arg(long, value_name = "LEVEL", default_value_t = 1)]
+    pub compression_level: i32,
+    /// Part of the requests that are historical migrations of the past year, 0 to 1.
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    pub historical_share: f64,
+    /// First eight hexadecimal digits of all uuids; random by default.
+    #[arg(long, value_name = "HEX", value_parser = run_id)]
+    pub run_id: Option<u32>,
+}
+
+/// What to do with the results.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct OutputArgs {
+    /// Also write them to this file, for `compare`.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Append acknowledged batches to this file, for `verify`.
+    #[arg(long, value_name = "FILE")]
+    pub ledger: Option<PathBuf>,
+    /// The server's process: report its CPU time and memory, too.
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+    /// No progress line.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Options of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// What was acknowledged, as written by `run --ledger`.
+    #[arg(long, value_name = "FILE")]
+    pub ledger: PathBuf,
+    /// How long to wait for events that are still being shipped.
+    #[arg(long, default_value = "60s")]
+    pub timeout: Duration,
+    /// The server's credentials.json: gives the options below.
+    #[arg(long, value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
+    /// ClickHouse's HTTP interface.
+    #[arg(long, value_name = "URL")]
+    pub clickhouse_url: Option<String>,
+    /// Its user.
+    #[arg(long, value_name = "NAME")]
+    pub clickhouse_user: Option<String>,
+    /// The user's password.
+    #[arg(long, value_name = "PASSWORD")]
+    pub clickhouse_password: Option<String>,
+    /// The table with the events.
+    #[arg(long, default_value = ClickHouse::TABLE)]
+    pub table: String,
+    /// Also write the verdict to this file.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Options of `max-rate`.
+#[derive(Debug, Args)]
+pub struct MaxRateArgs {
+    /// The bound on the 99th percentile, in milliseconds.
+    #[arg(long, value_name = "MS")]
+    pub p99_ms: f64,
+    /// Rate of the first run, in events/s.
+    #[arg(long, value_name = "EVENTS/S", default_value_t = 10_000.0)]
+    pub first_rate: f64,
+    /// How exactly to find it.
+    #[arg(long, value_name = "PART", default_value_t = 0.05)]
+    pub precision: f64,
+    /// The runs; --rate is ignored, --duration is of each.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Options of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The run to compare with.
+    pub a: PathBuf,
+    /// The run to compare.
+    pub b: PathBuf,
+}
+
+/// Options of `drain-server`.
+#[derive(Debug, Args)]
+pub struct DrainServerArgs {
+    /// Where to listen.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9000")]
+    pub listen: SocketAddr,
+    /// Also build a simd-json tape of every body (uncompressed ones only).
+    #[arg(long)]
+    pub tape: bool,
+    /// CPU to stay on.
+    #[arg(long, value_name = "CPU")]
+    pub pin: Option<usize>,
+}
+
+impl RunArgs {
+    /// The plan that was typed.
+    pub fn plan(&self) -> Result<Plan> {
+        let credentials = self.target.credentials.as_deref().map(Credentials::read);
+        let credentials = credentials.transpose()?;
+        let given = |flag: &Option<String>, of: fn(&Credentials) -> &String| {
+            flag.clone()
+                .or_else(|| credentials.as_ref().map(|c| of(c).clone()))
+        };
+        let url = given(&self.target.url, |c| &c.ingest_url)
+            .context("--url or --credentials is missing")?;
+        let key = given(&self.target.key, |c| &c.project_api_key)
+            .context("--key or --credentials is missing")?;
+        let mut plan = Plan::new(&url, &key);
+        plan.mode = match self.load.rate {
+            Some(events_per_second) => Mode::Open { events_per_second },
+            None => Mode::Closed,
+        };
+        plan.connections = self.load.connections;
+        plan.threads = self.load.threads;
+        plan.pin.clone_from(&self.load.pin);
+        plan.batch_events = self.events.batch_events;
+        plan.event_bytes = self.events.event_bytes;
+        plan.compression = self.events.compression;
+        plan.compression_level = self.events.compression_level;
+        plan.historical_share = self.events.historical_share;
+        plan.warm_up = self.load.warm_up.into();
+        plan.duration = self.load.duration.into();
+        plan.timeout = self.load.timeout.into();
+        plan.run_id = self.events.run_id;
+        plan.ledger.clone_from(&self.output.ledger);
+        plan.server_pid = self.output.server_pid;
+        Ok(match self.load.requests {
+            Some(requests) => plan.with_requests(requests),
+            None => plan,
+        })
+    }
+}
+
+impl VerifyArgs {
+    /// The ClickHouse that was typed.
+    pub fn clickhouse(&self) -> Result<ClickHouse> {
+        let mut clickhouse = match &self.credentials {
+            Some(file) => ClickHouse::of(&Credentials::read(file)?),
+            None => ClickHouse {
+                url: String::new(),
+                user: "default".to_owned(),
+                password: String::new(),
+                table: String::new(),
+            },
+        };
+        for (typed, field) in [
+            (&self.clickhouse_url, &mut clickhouse.url),
+            (&self.clickhouse_user, &mut clickhouse.user),
+            (&self.clickhouse_password, &mut clickhouse.password),
+            (&Some(self.table.clone()), &mut clickhouse.table),
+        ] {
+            if let Some(typed) = typed {
+                field.clone_from(typed);
+            }
+        }
+        anyhow::ensure!(
+            !clickhouse.url.is_empty(),
+            "--clickhouse-url or --credentials is missing"
+        );
+        Ok(clickhouse)
+    }
+}
+
+fn event_bytes(text: &str) -> Result<usize, String> {
+    match text {
+        "default" => Ok(Plan::EVENT_BYTES_DEFAULT),
+        "small" => Ok(Plan::EVENT_BYTES_SMALL),
+        _ => match text.parse() {
+            Ok(bytes) if bytes >= millrace_load::shape::EVENT_BYTES_MIN => Ok(bytes),
+            _ => Err(format!(
+                "`default`, `small` or a number from {}",
+                millrace_load::shape::EVENT_BYTES_MIN
+            )),
+        },
+    }
+}
+
+fn run_id(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 16).map_err(|_| "up to eight hexadecimal digits".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_is_the_default_command() {
+        let typed = [
+            "millrace-load",
+            "--url",
+            "http://h",
+            "--key",
+            "k",
+            "-b",
+            "10",
+        ];
+        let plan = Cli::parse_from(typed).run.plan().unwrap();
+        assert_eq!((plan.batch_events, plan.event_bytes), (10, 998));
+        assert_eq!(plan.mode, Mode::Closed);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let plan = Cli::parse_from(["millrace-load"]).run.plan();
+        assert!(plan.unwrap_err().to_string().contains("--url"));
+        let typed = ["millrace-load", "-e", "129"];
+        assert!(Cli::try_parse_from(typed).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Asks ClickHouse over its HTTP interface: a POST with the query, tab-separated rows back.
+
+use crate::credentials::Credentials;
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::Request;
+use http::header::{AUTHORIZATION, HOST};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use std::fmt;
+use tokio::net::TcpStream;
+
+/// Where to ask, and as whom.
+#[derive(Clone)]
+pub struct ClickHouse {
+    /// `http://host:port`.
+    pub url: String,
+    /// User's name.
+    pub user: String,
+    /// Their password.
+    pub password: String,
+    /// The table that is looked at, with its database.
+    pub table: String,
+}
+
+impl fmt::Debug for ClickHouse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClickHouse")
+            .field("url", &self.url)
+            .field("user", &self.user)
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClickHouse {
+    /// Where events are unless something else is said.
+    pub const TABLE: &'static str = "millrace.events";
+
+    /// The ClickHouse of a credentials file.
+    #[must_use]
+    pub fn of(credentials: &Credentials) -> Self {
+        Self {
+            url: credentials.clickhouse_url.clone(),
+            user: credentials.clickhouse_user.clone(),
+            password: credentials.clickhouse_password.clone(),
+            table: Self::TABLE.to_owned(),
+        }
+    }
+
+    /// Sends a query and hands each line of the answer to `row`, as it arrives.
+    ///
+    /// # Errors
+    /// No connection, an exception (also in the middle of an answer), or `row` said no.
+    pub async fn rows(&self, query: &str, mut row: impl FnMut(&str) -> Result<()>) -> Result<()> {
+        let mut body = self.ask(query).await?;
+        let mut line = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.context("ClickHouse's answer broke off")?;
+            for piece in frame
+                .data_ref()
+                .map_or(&[][..], |data| data)
+                .split_inclusive(|byte| *byte == b'\n')
+            {
+                line.extend_from_slice(piece);
+                if line.ends_with(b"\n") {
+                    let text = std::str::from_utf8(&line).context("ClickHouse's answer")?;
+                    row(text.trim_end_matches('\n'))?;
+                    line.clear();
+                }
+            }
+        }
+        if !line.is_empty() {
+            bail!("ClickHouse's answer is incomplete");
+        }
+        Ok(())
+    }
+
+    /// The one number that a query gives.
+    ///
+    /// # Errors
+    /// As [`Self::rows`], or the answer is not one number.
+    pub async fn number(&self, query: &str) -> Result<u64> {
+        let mut number = None;
+        self.rows(query, |row| {
+            number = Some(
+                row.parse()
+                    .with_context(|| format!("{row:?} is no number"))?,
+            );
+            Ok(())
+        })
+        .await?;
+        number.context("ClickHouse answered nothing")
+    }
+
+    async fn ask(&self, query: &str) -> Result<Incoming> {
+        let target = crate::plan::Target::parse(&self.url)?;
+        let stream = TcpStream::connect(&target.authority)
+            .await
+            .with_context(|| format!("cannot connect to ClickHouse at {}", target.authority))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let login = BASE64_STANDARD.encode(format!("{}:{}", self.user, self.password));
+        let request = Request::post("/")
+            .header(HOST, target.authority)
+            .header(AUTHORIZATION, format!("Basic {login}"))
+            .body(Full::new(Bytes::from(query.to_owned())))
+            .context("request")?;
+        let response = sender.send_request(request).await.context("ClickHouse")?;
+        if response.status().is_success()
+            && !response
+                .headers()
+                .contains_key("x-clickhouse-exception-code")
+        {
+            return Ok(response.into_body());
+        }
+        let status = response.status();
+        let text = response.into_body().collect().await?.to_bytes();
+        bail!(
+            "ClickHouse answers {status}: {}",
+            String::from_utf8_lossy(&text).trim()
+        );
+    }
+}

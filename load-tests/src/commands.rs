@@ -1,0 +1,183 @@
+//! What each command does.
+
+use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, RunArgs, VerifyArgs};
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use millrace_load::ledger::Ledger;
+use millrace_load::max_rate::{Search, Step};
+use millrace_load::report::grouped;
+use millrace_load::yardstick::{Seen, Work, serve};
+use millrace_load::{Plan, Progress, Stop, Summary, process, run_observed};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sends load and reports. Failed requests are part of the report, not of the exit code.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let plan = args.plan()?;
+    let stop = stop_on_interrupt()?;
+    let line = ProgressLine::new(&plan, args.output.quiet);
+    let summary = run_observed(&plan, &stop, &mut |progress| line.show(progress))?;
+    line.bar.finish_and_clear();
+    print!("{summary}");
+    if let Some(file) = &args.output.json {
+        summary.write(file)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Compares ClickHouse with a ledger; exit code 1 if they differ.
+pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
+    let ledger = Ledger::read(&args.ledger)?;
+    let clickhouse = args.clickhouse()?;
+    let timeout: Duration = args.timeout.into();
+    let verdict = runtime()?.block_on(millrace_load::verify(&ledger, &clickhouse, timeout))?;
+    println!("{verdict}");
+    if let Some(file) = &args.json {
+        let json = serde_json::to_vec_pretty(&verdict).context("verdict")?;
+        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(if verdict.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Searches for the highest rate; exit code 1 if none keeps the bound.
+pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
+    let plan = args.run.plan()?;
+    let search = Search {
+        p99_ms_max: args.p99_ms,
+        first_events_per_second: args.first_rate,
+        precision: args.precision,
+    };
+    let mut show = |step: &Step| {
+        println!(
+            "{:>12} events/s due, {:>12} acknowledged, p99 {:>9.3} ms, {} failed: {}",
+            grouped(step.events_per_second),
+            grouped(step.summary.events_per_second),
+            step.summary.latency.p99_us / 1000.0,
+            step.summary.window.failed_requests,
+            if step.kept { "kept" } else { "not kept" }
+        );
+    };
+    let stop = stop_on_interrupt()?;
+    let best = millrace_load::max_rate::max_rate(&plan, search, &stop, &mut show)?;
+    let Some(best) = best else {
+        println!("\nno rate keeps p99 under {} ms", args.p99_ms);
+        return Ok(ExitCode::FAILURE);
+    };
+    println!("\nhighest rate with p99 under {} ms:\n{best}", args.p99_ms);
+    if let Some(file) = &args.run.output.json {
+        best.write(file)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows two result files.
+pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
+    let (a, b) = (Summary::read(&args.a)?, Summary::read(&args.b)?);
+    println!("{}", millrace_load::compare::compare(&a, &b));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves until interrupted.
+pub fn drain_server(args: &DrainServerArgs) -> Result<ExitCode> {
+    if let Some(cpu) = args.pin {
+        process::pin_this_thread(cpu)?;
+    }
+    let work = if args.tape { Work::Tape } else { Work::Drain };
+    runtime()?.block_on(async {
+        let listener = tokio::net::TcpListener::bind(args.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", args.listen))?;
+        println!("listening on http://{}", listener.local_addr()?);
+        let shutdown = async {
+            // Without a handler the signal ends the process, which is as good.
+            let _ = tokio::signal::ctrl_c().await;
+        };
+        serve(listener, work, Arc::new(Seen::default()), shutdown).await
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")
+}
+
+/// Asks the run to end on Ctrl-C, so that it still reports; requests under way are waited for.
+fn stop_on_interrupt() -> Result<Stop> {
+    let stop = Stop::default();
+    let asked = stop.clone();
+    let runtime = runtime()?;
+    std::thread::Builder::new()
+        .name("interrupt".to_owned())
+        .spawn(move || {
+            let _ = runtime.block_on(tokio::signal::ctrl_c());
+            asked.ask();
+        })
+        .context("cannot start a thread")?;
+    Ok(stop)
+}
+
+/// The line that says how far a run is.
+struct ProgressLine {
+    bar: ProgressBar,
+    whole: Duration,
+    last: std::cell::Cell<(Duration, u64, f64)>,
+}
+
+/// Time over which the shown rate is taken.
+const RATE_OVER: Duration = Duration::from_secs(1);
+
+impl ProgressLine {
+    fn new(plan: &Plan, quiet: bool) -> Self {
+        let whole = plan.warm_up + plan.duration;
+        let (bar, template) = match plan.requests_max {
+            _ if quiet => (ProgressBar::hidden(), "{msg}"),
+            Some(_) => (ProgressBar::no_length(), "{spinner} {msg}"),
+            None => (
+                ProgressBar::new(u64::try_from(whole.as_millis()).unwrap_or(u64::MAX)),
+                "[{bar:24}] {msg}",
+            ),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self {
+            bar,
+            whole,
+            last: std::cell::Cell::default(),
+        }
+    }
+
+    fn show(&self, progress: &Progress) {
+        let (at, events, mut rate) = self.last.get();
+        let passed = progress.elapsed.saturating_sub(at);
+        if passed >= RATE_OVER {
+            rate = (progress.acknowledged_events - events) as f64 / passed.as_secs_f64();
+            self.last
+                .set((progress.elapsed, progress.acknowledged_events, rate));
+        }
+        let position = progress.elapsed.min(self.whole).as_millis();
+        self.bar
+            .set_position(u64::try_from(position).unwrap_or(u64::MAX));
+        self.bar.set_message(format!(
+            "{:>5.1} s{}  {:>11} events/s  p50 {:.2} ms  p99 {:.2} ms  {} failed",
+            progress.elapsed.as_secs_f64(),
+            if progress.warming_up {
+                " (warm-up)"
+            } else {
+                ""
+            },
+            grouped(rate),
+            progress.p50_us / 1000.0,
+            progress.p99_us / 1000.0,
+            progress.failed_requests
+        ));
+    }
+}

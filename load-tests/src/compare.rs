@@ -1,0 +1,145 @@
+//! Two runs beside each other.
+
+use crate::summary::Summary;
+use comfy_table::{CellAlignment, Table, presets};
+
+/// One figure of both runs.
+struct Figure {
+    name: &'static str,
+    before: f64,
+    after: f64,
+    unit: Unit,
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    PerSecond,
+    Micros,
+    Seconds,
+    Mebibytes,
+    Count,
+}
+
+/// A table of both runs' figures with their ratio; warns when the plans differ.
+#[must_use]
+pub fn compare(before: &Summary, after: &Summary) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["", "A", "B", "B / A"]);
+    for figure in figures(before, after) {
+        table.add_row([
+            figure.name.to_owned(),
+            figure.unit.show(figure.before),
+            figure.unit.show(figure.after),
+            ratio(figure.before, figure.after),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = table.to_string();
+    for difference in differences(before, after) {
+        text.push_str("\nNote: the runs differ in ");
+        text.push_str(&difference);
+    }
+    text
+}
+
+fn figures(before: &Summary, after: &Summary) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut add = |name, unit, get: &dyn Fn(&Summary) -> Option<f64>| {
+        if let (Some(before), Some(after)) = (get(before), get(after)) {
+            figures.push(Figure {
+                name,
+                before,
+                after,
+                unit,
+            });
+        }
+    };
+    add("events/s", Unit::PerSecond, &|s| Some(s.events_per_second));
+    add("requests/s", Unit::PerSecond, &|s| {
+        Some(s.requests_per_second)
+    });
+    add("events per server core-second", Unit::PerSecond, &|s| {
+        s.server.map(|load| load.events_per_core_second)
+    });
+    add("latency p50", Unit::Micros, &|s| Some(s.latency.p50_us));
+    add("latency p90", Unit::Micros, &|s| Some(s.latency.p90_us));
+    add("latency p99", Unit::Micros, &|s| Some(s.latency.p99_us));
+    add("latency p99.9", Unit::Micros, &|s| Some(s.latency.p999_us));
+    add("latency max", Unit::Micros, &|s| Some(s.latency.max_us));
+    add("failed requests", Unit::Count, &|s| {
+        Some(s.window.failed_requests as f64)
+    });
+    add("server CPU", Unit::Seconds, &|s| {
+        s.server.map(|load| load.cpu_seconds)
+    });
+    add("server memory, most", Unit::Mebibytes, &|s| {
+        s.server.map(|load| load.rss_bytes_max as f64)
+    });
+    add("generator CPU", Unit::Seconds, &|s| {
+        Some(s.generator.cpu_seconds)
+    });
+    figures
+}
+
+impl Unit {
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::PerSecond | Self::Count => format!("{value:.0}"),
+            Self::Micros => format!("{:.3} ms", value / 1000.0),
+            Self::Seconds => format!("{value:.2} s"),
+            Self::Mebibytes => format!("{:.1} MiB", value / f64::from(1 << 20)),
+        }
+    }
+}
+
+fn ratio(before: f64, after: f64) -> String {
+    if before > 0.0 {
+        format!("{:.3}", after / before)
+    } else if after > 0.0 {
+        "∞".to_owned()
+    } else {
+        "1.000".to_owned()
+    }
+}
+
+/// What makes a comparison one of apples and pears.
+fn differences(before: &Summary, after: &Summary) -> Vec<String> {
+    let (a, b) = (&before.plan, &after.plan);
+    let pairs = [
+        ("mode", format!("{:?}", a.mode), format!("{:?}", b.mode)),
+        (
+            "connections",
+            a.connections.to_string(),
+            b.connections.to_string(),
+        ),
+        (
+            "events a request",
+            a.batch_events.to_string(),
+            b.batch_events.to_string(),
+        ),
+        (
+            "event bytes",
+            a.event_bytes.to_string(),
+            b.event_bytes.to_string(),
+        ),
+        (
+            "compression",
+            format!("{:?}", a.compression),
+            format!("{:?}", b.compression),
+        ),
+        (
+            "historical share",
+            a.historical_share.to_string(),
+            b.historical_share.to_string(),
+        ),
+        ("threads", a.threads.to_string(), b.threads.to_string()),
+    ];
+    pairs
+        .into_iter()
+        .filter(|(_, a, b)| a != b)
+        .map(|(name, a, b)| format!("{name}: {a} and {b}"))
+        .collect()
+}

@@ -1,0 +1,25 @@
+//! `millrace-load`: the command line of the load generator.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        None => commands::run(&cli.run),
+        Some(Command::Run(args)) => commands::run(&args),
+        Some(Command::Verify(args)) => commands::verify(&args),
+        Some(Command::MaxRate(args)) => commands::max_rate(&args),
+        Some(Command::Compare(args)) => commands::compare(&args),
+        Some(Command::DrainServer(args)) => commands::drain_server(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("millrace-load: {error:#}");
+        ExitCode::from(2)
+    })
+}

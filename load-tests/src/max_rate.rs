@@ -1,0 +1,148 @@
+//! The highest rate that keeps the 99th percentile under a bound.
+//!
+//! Open-loop runs only: a closed loop slows down with the server and would find any bound kept.
+
+use crate::plan::{Mode, Plan};
+use crate::run::{Stop, run_observed};
+use crate::summary::Summary;
+use anyhow::{Result, ensure};
+
+/// Part of the due events that must have been answered for a rate to count as kept.
+const ANSWERED_MIN: f64 = 0.99;
+
+/// What to search for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Search {
+    /// The bound on p99, in milliseconds.
+    pub p99_ms_max: f64,
+    /// The rate of the first run, in events per second.
+    pub first_events_per_second: f64,
+    /// The search ends when the rates kept and not kept differ by less than this part.
+    pub precision: f64,
+}
+
+/// One step of the search.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The rate tried, in events per second.
+    pub events_per_second: f64,
+    /// Whether the bound was kept, without failures.
+    pub kept: bool,
+    /// The run.
+    pub summary: Summary,
+}
+
+/// Doubles the rate until the bound is not kept, then halves the interval; returns the best run
+/// that kept it, if any did.
+///
+/// # Errors
+/// A run could not be made, or the search makes no sense.
+pub fn max_rate(
+    plan: &Plan,
+    search: Search,
+    stop: &Stop,
+    observe: &mut dyn FnMut(&Step),
+) -> Result<Option<Summary>> {
+    ensure!(
+        search.first_events_per_second > 0.0 && search.precision > 0.0,
+        "the first rate and the precision must be above 0"
+    );
+    let mut bounds = Bounds::default();
+    let mut best = None;
+    while let Some(rate) = bounds.next(search) {
+        let mut plan = plan.clone();
+        plan.mode = Mode::Open {
+            events_per_second: rate,
+        };
+        let summary = run_observed(&plan, stop, &mut |_| {})?;
+        if stop.is_asked() {
+            break;
+        }
+        let step = Step {
+            events_per_second: rate,
+            kept: is_kept(&summary, rate, search.p99_ms_max),
+            summary,
+        };
+        observe(&step);
+        bounds.learn(rate, step.kept);
+        if step.kept {
+            best = Some(step.summary);
+        }
+    }
+    Ok(best)
+}
+
+fn is_kept(summary: &Summary, rate: f64, p99_ms_max: f64) -> bool {
+    summary.window.failed_requests == 0
+        && summary.latency.count > 0
+        && summary.latency.p99_us <= p99_ms_max * 1000.0
+        && summary.events_per_second >= rate * ANSWERED_MIN
+}
+
+/// What is known so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    kept: Option<f64>,
+    not_kept: Option<f64>,
+}
+
+impl Bounds {
+    fn learn(&mut self, rate: f64, kept: bool) {
+        *(if kept {
+            &mut self.kept
+        } else {
+            &mut self.not_kept
+        }) = Some(rate);
+    }
+
+    /// The next rate to try; `None` when the answer is known well enough, or hopeless.
+    fn next(self, search: Search) -> Option<f64> {
+        match (self.kept, self.not_kept) {
+            (None, None) => Some(search.first_events_per_second),
+            (Some(kept), None) => Some(kept * 2.0),
+            (None, Some(not_kept)) => {
+                let rate = not_kept / 2.0;
+                (rate >= search.first_events_per_second / 1024.0).then_some(rate)
+            }
+            (Some(kept), Some(not_kept)) => {
+                (not_kept / kept - 1.0 > search.precision).then(|| f64::midpoint(kept, not_kept))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SEARCH: Search = Search {
+        p99_ms_max: 5.0,
+        first_events_per_second: 1000.0,
+        precision: 0.05,
+    };
+
+    fn search(capacity: f64) -> (Bounds, u32) {
+        let (mut bounds, mut runs) = (Bounds::default(), 0);
+        while let Some(rate) = bounds.next(SEARCH) {
+            bounds.learn(rate, rate <= capacity);
+            runs += 1;
+        }
+        (bounds, runs)
+    }
+
+    proptest! {
+        #[test]
+        fn the_search_ends_just_below_the_capacity(capacity in 2.0..1e8_f64) {
+            let (bounds, runs) = search(capacity);
+            let kept = bounds.kept.unwrap();
+            prop_assert!(kept <= capacity && capacity < kept * 1.05, "{kept} {capacity}");
+            prop_assert!(runs < 40, "{runs} runs");
+        }
+    }
+
+    #[test]
+    fn a_bound_that_no_rate_keeps_ends_the_search() {
+        assert_eq!(search(0.0).0.kept, None);
+    }
+}

@@ -1,0 +1,243 @@
+//! What a run sends, where to, and how fast.
+
+use crate::event_id::BATCH_EVENTS_MAX;
+use anyhow::{Context, Result, bail, ensure};
+use http::Uri;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How requests follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Each connection sends its next request when the last was answered. Finds the capacity;
+    /// its latencies flatter a slow server, as nothing is sent while it is slow.
+    Closed,
+    /// Requests are due at fixed times, whatever the server does; latency counts from the time a
+    /// request was due (no coordinated omission).
+    Open {
+        /// Events due per second, over all connections.
+        events_per_second: f64,
+    },
+}
+
+/// How bodies are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// gzip, as most SDKs do.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+/// A run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// Where to send, `http://host:port[/path]`; without a path `/batch/`.
+    pub url: String,
+    /// The project's key.
+    #[serde(skip)]
+    pub key: String,
+    /// Closed or open loop.
+    pub mode: Mode,
+    /// Connections, kept open.
+    pub connections: u16,
+    /// Threads that share the connections; one saturates most servers' core.
+    pub threads: usize,
+    /// CPUs to pin the threads to, in turn; empty: not pinned.
+    pub pin: Vec<usize>,
+    /// Events in a request.
+    pub batch_events: u32,
+    /// Bytes of one event's JSON.
+    pub event_bytes: usize,
+    /// Encoding of the bodies.
+    pub compression: Compression,
+    /// The compressor's level; 1 is the cheapest for the generator.
+    pub compression_level: i32,
+    /// Part of the requests that are historical migrations of the past year, 0 to 1.
+    pub historical_share: f64,
+    /// Time before the window in which figures are taken.
+    pub warm_up: Duration,
+    /// Length of that window.
+    pub duration: Duration,
+    /// Most requests to send, warm-up included; for exact counts instead of a time.
+    pub requests_max: Option<u64>,
+    /// How long to wait for an answer; after it the request counts as failed.
+    pub timeout: Duration,
+    /// The first quarter of all uuids; at random when `None`.
+    pub run_id: Option<u32>,
+    /// Where to note acknowledged batches, for `verify`.
+    pub ledger: Option<PathBuf>,
+    /// The server's process, to report its CPU time and memory.
+    pub server_pid: Option<u32>,
+}
+
+impl Plan {
+    /// Bytes of the default event, with 25 properties.
+    pub const EVENT_BYTES_DEFAULT: usize = 998;
+    /// Bytes of the `small` event, with one property.
+    pub const EVENT_BYTES_SMALL: usize = 136;
+
+    /// A closed loop of 16 connections sending 250 default events a request for 10 seconds after
+    /// 2 of warm-up.
+    #[must_use]
+    pub fn new(url: &str, key: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            key: key.to_owned(),
+            mode: Mode::Closed,
+            connections: 16,
+            threads: 1,
+            pin: Vec::new(),
+            batch_events: 250,
+            event_bytes: Self::EVENT_BYTES_DEFAULT,
+            compression: Compression::None,
+            compression_level: 1,
+            historical_share: 0.0,
+            warm_up: Duration::from_secs(2),
+            duration: Duration::from_secs(10),
+            requests_max: None,
+            timeout: Duration::from_secs(30),
+            run_id: None,
+            ledger: None,
+            server_pid: None,
+        }
+    }
+
+    /// The same without warm-up or end: `requests_max` requests and no more.
+    #[must_use]
+    pub fn with_requests(mut self, requests_max: u64) -> Self {
+        self.requests_max = Some(requests_max);
+        self.warm_up = Duration::ZERO;
+        self.duration = Duration::from_secs(24 * 3600);
+        self
+    }
+
+    /// Says what cannot be run, in a sentence.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn check(&self) -> Result<Target> {
+        ensure!(self.connections > 0, "--connections must be at least 1");
+        ensure!(self.threads > 0, "--threads must be at least 1");
+        ensure!(
+            (1..BATCH_EVENTS_MAX).contains(&self.batch_events),
+            "--batch-events must be 1 to {BATCH_EVENTS_MAX}"
+        );
+        ensure!(
+            (0.0..=1.0).contains(&self.historical_share),
+            "--historical-share must be 0 to 1"
+        );
+        ensure!(
+            !self.duration.is_zero(),
+            "--duration must be longer than nothing"
+        );
+        ensure!(
+            !self.key.contains(['"', '\\']) && !self.key.is_empty(),
+            "the project key must not be empty and not contain quotes or backslashes"
+        );
+        if let Mode::Open { events_per_second } = self.mode {
+            ensure!(
+                events_per_second.is_finite() && events_per_second > 0.0,
+                "--rate must be above 0"
+            );
+        }
+        Target::parse(&self.url)
+    }
+}
+
+/// Where to send, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `host:port`, for connecting and the Host header.
+    pub authority: String,
+    /// Path and query.
+    pub path: String,
+}
+
+impl Target {
+    /// Takes a URL apart.
+    ///
+    /// # Errors
+    /// Not an `http://` URL.
+    pub fn parse(url: &str) -> Result<Self> {
+        let uri: Uri = url
+            .parse()
+            .with_context(|| format!("{url:?} is not a URL"))?;
+        if uri.scheme_str() != Some("http") {
+            bail!("{url:?} does not begin with http://; TLS is not spoken here");
+        }
+        let authority = uri
+            .authority()
+            .with_context(|| format!("{url:?} names no host"))?;
+        let path = match uri.path_and_query().map(http::uri::PathAndQuery::as_str) {
+            None | Some("" | "/") => "/batch/",
+            Some(path) => path,
+        };
+        Ok(Self {
+            authority: format!(
+                "{}:{}",
+                authority.host(),
+                authority.port_u16().unwrap_or(80)
+            ),
+            path: path.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        for (url, authority, path) in [
+            ("http://127.0.0.1:8000", "127.0.0.1:8000", "/batch/"),
+            ("http://127.0.0.1:8000/", "127.0.0.1:8000", "/batch/"),
+            (
+                "http://h/i/v0/e/?strict=true",
+                "h:80",
+                "/i/v0/e/?strict=true",
+            ),
+            ("http://[::1]:1/batch", "[::1]:1", "/batch"),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert_eq!(
+                (target.authority.as_str(), target.path.as_str()),
+                (authority, path),
+                "{url}"
+            );
+        }
+        for url in ["https://h", "h:80", "/batch", "", "not a url"] {
+            assert!(Target::parse(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_cannot_run_says_why() {
+        let good = Plan::new("http://h", "key");
+        let cases: [(&str, fn(&mut Plan)); 6] = [
+            ("--connections", |plan| plan.connections = 0),
+            ("--threads", |plan| plan.threads = 0),
+            ("--batch-events", |plan| plan.batch_events = 0),
+            ("--historical-share", |plan| plan.historical_share = 1.5),
+            ("--rate", |plan| {
+                plan.mode = Mode::Open {
+                    events_per_second: 0.0,
+                };
+            }),
+            ("key", |plan| plan.key.clear()),
+        ];
+        assert!(good.check().is_ok());
+        for (says, breaks) in cases {
+            let mut plan = good.clone();
+            breaks(&mut plan);
+            let error = plan.check().unwrap_err().to_string();
+            assert!(error.contains(says), "{error} should name {says}");
+        }
+    }
+}

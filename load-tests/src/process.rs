@@ -1,0 +1,71 @@
+//! CPU time and memory of processes, from `/proc`.
+
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU seconds in user and kernel mode, of all threads, children not included.
+    pub cpu_seconds: f64,
+    /// Resident memory in bytes.
+    pub rss_bytes: u64,
+}
+
+impl Usage {
+    /// Of a process; `None` means this one.
+    ///
+    /// # Errors
+    /// There is no such process (any more), or no `/proc`.
+    pub fn of(pid: Option<u32>) -> Result<Self> {
+        let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+        let path = format!("/proc/{name}/stat");
+        let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        Self::parse(&stat).with_context(|| format!("{path} is not what proc(5) says"))
+    }
+
+    /// The fields of `stat`, counted after the command, which may contain anything.
+    fn parse(stat: &str) -> Option<Self> {
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let ticks = field(11)? + field(12)?;
+        Some(Self {
+            cpu_seconds: ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
+            rss_bytes: field(21)? * rustix::param::page_size() as u64,
+        })
+    }
+}
+
+/// Keeps the calling thread on one CPU.
+///
+/// # Errors
+/// There is no such CPU, or we may not use it.
+pub fn pin_this_thread(cpu: usize) -> Result<()> {
+    let mut cpus = CpuSet::new();
+    if cpu < CpuSet::MAX_CPU {
+        cpus.set(cpu);
+    }
+    sched_setaffinity(None, &cpus).with_context(|| format!("cannot pin to CPU {cpu}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_spaces_and_brackets_does_not_shift_the_fields() {
+        let stat = "12 (a ) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 4 0 99 1000 7 18446";
+        let usage = Usage::parse(stat).unwrap();
+        let second = rustix::param::clock_ticks_per_second() as f64;
+        assert_eq!(usage.cpu_seconds, 200.0 / second);
+        assert_eq!(usage.rss_bytes, 7 * rustix::param::page_size() as u64);
+    }
+
+    #[test]
+    fn this_process_has_used_memory() {
+        assert!(Usage::of(None).unwrap().rss_bytes > 0);
+        assert!(Usage::of(Some(u32::MAX)).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! A summary as text.
+
+use crate::plan::{Compression, Mode};
+use crate::summary::{Load, Percentiles, Summary};
+use std::fmt;
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_plan(f)?;
+        writeln!(f)?;
+        writeln!(f, "events/s      {}", grouped(self.events_per_second))?;
+        writeln!(
+            f,
+            "requests/s    {}    {:.1} MB/s as sent",
+            grouped(self.requests_per_second),
+            self.wire_bytes_per_second / 1e6
+        )?;
+        writeln!(
+            f,
+            "acknowledged  {} events in {} requests in {:.2} s; with warm-up {} events",
+            grouped(self.window.acknowledged_events as f64),
+            grouped(self.window.acknowledged_requests as f64),
+            self.window_seconds,
+            grouped(self.run.acknowledged_events as f64)
+        )?;
+        writeln!(f, "failed        {} requests", self.run.failed_requests)?;
+        for (reason, count) in &self.failures {
+            writeln!(f, "    {count} x {reason}")?;
+        }
+        if let Some(first) = &self.first_failure {
+            writeln!(f, "    first: {first}")?;
+        }
+        writeln!(f)?;
+        write_percentiles(f, "latency", &self.latency)?;
+        if matches!(self.plan.mode, Mode::Open { .. }) {
+            write_percentiles(f, "send lag", &self.send_lag)?;
+        }
+        writeln!(f)?;
+        write_load(f, "generator", &self.generator)?;
+        match &self.server {
+            Some(server) => write_load(f, "server", server),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Summary {
+    fn write_plan(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan = &self.plan;
+        let mode = match plan.mode {
+            Mode::Closed => "closed loop".to_owned(),
+            Mode::Open { events_per_second } => {
+                format!("open loop at {} events/s", grouped(events_per_second))
+            }
+        };
+        write!(
+            f,
+            "run {}: {mode}, {} connections, {} thread(s), {} x {} B a request",
+            self.run_id, plan.connections, plan.threads, plan.batch_events, plan.event_bytes
+        )?;
+        if plan.compression != Compression::None {
+            write!(f, ", {:?}", plan.compression)?;
+        }
+        if plan.historical_share > 0.0 {
+            write!(f, ", {:.0} % historical", plan.historical_share * 100.0)?;
+        }
+        writeln!(f)
+    }
+}
+
+fn write_percentiles(f: &mut fmt::Formatter<'_>, name: &str, p: &Percentiles) -> fmt::Result {
+    writeln!(f, "{name:<13} (ms)")?;
+    for (label, micros) in [
+        ("p50", p.p50_us),
+        ("p75", p.p75_us),
+        ("p90", p.p90_us),
+        ("p95", p.p95_us),
+        ("p99", p.p99_us),
+        ("p99.9", p.p999_us),
+        ("p99.99", p.p9999_us),
+        ("max", p.max_us),
+    ] {
+        writeln!(f, "    {label:<8} {:>10.3}", micros / 1000.0)?;
+    }
+    Ok(())
+}
+
+fn write_load(f: &mut fmt::Formatter<'_>, name: &str, load: &Load) -> fmt::Result {
+    writeln!(
+        f,
+        "{name:<13} {:.2} cores, {} events per core-second, {:.1} MiB (most {:.1})",
+        load.cores,
+        grouped(load.events_per_core_second),
+        load.rss_bytes as f64 / f64::from(1 << 20),
+        load.rss_bytes_max as f64 / f64::from(1 << 20),
+    )
+}
+
+/// A whole number with its thousands apart.
+#[must_use]
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (value, text) in [
+            (0.0, "0"),
+            (999.6, "1 000"),
+            (12_345.0, "12 345"),
+            (1_234_567.0, "1 234 567"),
+        ] {
+            assert_eq!(grouped(value), text);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! One connection's request, built once and patched in place.
+//!
+//! A generator that writes JSON for every request cannot saturate a server that only reads it. The
+//! whole request, head and body, is therefore built when the connection starts; before each
+//! sending only fields of fixed width change: in every event the batch's digits in the uuid (nine
+//! bytes) and the timestamp (nineteen), next to each other and so on one cache line, and in
+//! the envelope `sent_at` and `historical_migration`.
+
+use crate::event_id::{BATCH_TEXT, EventId, TEXT_BYTES, batch_text};
+use crate::plan::{Compression, Plan, Target};
+use crate::shape;
+use crate::wall_clock::{SECONDS_TEXT_BYTES, seconds_text};
+use anyhow::{Context, Result, anyhow};
+use libdeflater::{CompressionLvl, Compressor};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// `true` and `false` in the same number of bytes.
+const HISTORICAL_TEXT: [&[u8; 5]; 2] = [b"false", b"true "];
+/// Historical requests take the months of the past year in turn; each request has one month, as an
+/// importer that reads in order of time would send them.
+const HISTORICAL_MONTHS: u32 = 12;
+const MONTH_SECONDS: i64 = 30 * 86_400;
+/// Past a month even for events at its end, so that all of them are old.
+const HISTORICAL_AGE_MIN_SECONDS: i64 = 45 * 86_400;
+
+/// A connection's requests, one at a time.
+pub struct Request {
+    body: Vec<u8>,
+    spots: Spots,
+    batch: u32,
+    historical_share: f64,
+    head: String,
+    encoder: Encoder,
+    compressed: Vec<u8>,
+    wire: Vec<u8>,
+    /// Where the body begins in `wire` when it is not compressed.
+    body_at: usize,
+}
+
+/// Where the changing fields are in the body.
+struct Spots {
+    historical_at: usize,
+    sent_at: usize,
+    uuids_at: Vec<usize>,
+    timestamp_after_uuid: usize,
+}
+
+enum Encoder {
+    None,
+    Gzip(Compressor),
+    Zstd(zstd::bulk::Compressor<'static>),
+}
+
+impl Request {
+    /// Builds the requests of a connection.
+    ///
+    /// # Errors
+    /// The compressor does not take the level.
+    pub fn new(plan: &Plan, target: &Target, run: u32, connection: u16) -> Result<Self> {
+        let (body, spots) = build_body(plan, run, connection);
+        let mut head = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n",
+            target.path, target.authority
+        );
+        let encoder = Encoder::new(plan.compression, plan.compression_level)?;
+        if let Some(coding) = encoder.coding() {
+            let _ = write!(head, "Content-Encoding: {coding}\r\n");
+        }
+        head.push_str("Content-Length: ");
+        let mut request = Self {
+            body,
+            spots,
+            batch: 0,
+            historical_share: plan.historical_share,
+            head,
+            encoder,
+            compressed: Vec::new(),
+            wire: Vec::new(),
+            body_at: 0,
+        };
+        if matches!(request.encoder, Encoder::None) {
+            // The wire bytes are the only copy.
+            let body = std::mem::take(&mut request.body);
+            request.put_head(body.len());
+            request.body_at = request.wire.len();
+            request.wire.extend_from_slice(&body);
+        }
+        Ok(request)
+    }
+
+    /// Makes the next batch and returns its number.
+    ///
+    /// # Errors
+    /// The compressor failed.
+    pub fn prepare(&mut self, since_epoch: Duration) -> Result<u32> {
+        let batch = self.batch;
+        self.batch = self.batch.wrapping_add(1);
+        let now = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
+        let historical = is_historical(batch, self.historical_share);
+        let happened = if historical {
+            now - HISTORICAL_AGE_MIN_SECONDS - i64::from(batch % HISTORICAL_MONTHS) * MONTH_SECONDS
+        } else {
+            now
+        };
+        let body = if matches!(self.encoder, Encoder::None) {
+            self.wire.get_mut(self.body_at..).unwrap_or_default()
+        } else {
+            &mut self.body
+        };
+        self.spots.patch(body, batch, historical, now, happened);
+        if !matches!(self.encoder, Encoder::None) {
+            self.compress()?;
+        }
+        Ok(batch)
+    }
+
+    /// The request as it goes over the wire.
+    #[must_use]
+    pub fn wire(&self) -> &[u8] {
+        &self.wire
+    }
+
+    fn put_head(&mut self, body_bytes: usize) {
+        self.wire.clear();
+        self.wire.extend_from_slice(self.head.as_bytes());
+        self.wire
+            .extend_from_slice(format!("{body_bytes}\r\n\r\n").as_bytes());
+    }
+
+    fn compress(&mut self) -> Result<()> {
+        let compressed_bytes = self.encoder.encode(&self.body, &mut self.compressed)?;
+        self.put_head(compressed_bytes);
+        let compressed = self.compressed.get(..compressed_bytes).unwrap_or_default();
+        self.wire.extend_from_slice(compressed);
+        Ok(())
+    }
+}
+
+impl Spots {
+    fn patch(&self, body: &mut [u8], batch: u32, historical: bool, now: i64, happened: i64) {
+        let [live_text, historical_text] = HISTORICAL_TEXT;
+        let flag = if historical {
+            historical_text
+        } else {
+            live_text
+        };
+        put(body, self.historical_at, flag);
+        put(body, self.sent_at, &seconds_text(now));
+        let batch = batch_text(batch);
+        let timestamp: [u8; SECONDS_TEXT_BYTES] = seconds_text(happened);
+        for uuid_at in &self.uuids_at {
+            put(body, uuid_at + BATCH_TEXT.start, &batch);
+            put(body, uuid_at + self.timestamp_after_uuid, &timestamp);
+        }
+    }
+}
+
+/// Overwrites the bytes at `at`; the length is a constant, so this is a few moves.
+#[inline]
+fn put<const N: usize>(body: &mut [u8], at: usize, bytes: &[u8; N]) {
+    if let Some(spot) = body.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *spot = *bytes;
+    }
+}
+
+/// Whether a batch is one of the share: as evenly spread as can be.
+fn is_historical(batch: u32, share: f64) -> bool {
+    let before = (f64::from(batch) * share).floor();
+    ((f64::from(batch) + 1.0) * share).floor() > before
+}
+
+/// The body with every field that changes at its full width.
+fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
+    let mut body = format!("{{\"api_key\":\"{}\",\"historical_migration\":", plan.key);
+    let historical_at = body.len();
+    body.push_str("false,\"sent_at\":\"");
+    let sent_at = body.len();
+    body.push_str("1970-01-01T00:00:00.000Z\",\"batch\":[");
+    let mut spots = Spots {
+        historical_at,
+        sent_at,
+        uuids_at: Vec::new(),
+        timestamp_after_uuid: TEXT_BYTES,
+    };
+    for index in 0..plan.batch_events {
+        let id = EventId {
+            run,
+            connection,
+            batch: 0,
+            index,
+        };
+        let event = shape::event(index, &id.to_uuid().to_string(), plan.event_bytes);
+        if index > 0 {
+            body.push(',');
+        }
+        spots.uuids_at.push(body.len() + event.uuid_at);
+        spots.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
+        body.push_str(&event.json);
+    }
+    body.push_str("]}");
+    (body.into_bytes(), spots)
+}
+
+impl Encoder {
+    fn new(compression: Compression, level: i32) -> Result<Self> {
+        Ok(match compression {
+            Compression::None => Self::None,
+            Compression::Gzip => Self::Gzip(Compressor::new(
+                CompressionLvl::new(level)
+                    .map_err(|_| anyhow!("gzip has no level {level}; 0 to 12"))?,
+            )),
+            Compression::Zstd => Self::Zstd(
+                zstd::bulk::Compressor::new(level)
+                    .with_context(|| format!("zstd has no level {level}"))?,
+            ),
+        })
+    }
+
+    const fn coding(&self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Gzip(_) => Some("gzip"),
+            Self::Zstd(_) => Some("zstd"),
+        }
+    }
+
+    /// Compresses `body` into the beginning of `out` and returns how many bytes that made.
+    fn encode(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<usize> {
+        match self {
+            Self::None => Ok(0),
+            Self::Gzip(compressor) => {
+                let bound = compressor.gzip_compress_bound(body.len());
+                out.resize(bound, 0);
+                compressor.gzip_compress(body, out).context("gzip")
+            }
+            Self::Zstd(compressor) => {
+                out.resize(zstd::zstd_safe::compress_bound(body.len()), 0);
+                compressor
+                    .compress_to_buffer(body, out.as_mut_slice())
+                    .context("zstd")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    const AT: Duration = Duration::from_secs(1_795_216_860);
+
+    fn request(plan: &Plan) -> Request {
+        Request::new(plan, &plan.check().unwrap(), 0xabcd, 7).unwrap()
+    }
+
+    /// The body of a request, after checking that its length is the one announced.
+    fn body(wire: &[u8]) -> &[u8] {
+        let end = wire.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+        let head = std::str::from_utf8(&wire[..end]).unwrap();
+        let length = head.split("Content-Length: ").nth(1).unwrap();
+        assert_eq!(length.trim(), (wire.len() - end).to_string(), "{head}");
+        &wire[end..]
+    }
+
+    fn check_batch(json: &[u8], batch: u32, events: u32) {
+        let value: Value = serde_json::from_slice(json).unwrap();
+        assert_eq!(value["api_key"], "key");
+        assert_eq!(value["sent_at"], "2026-11-20T23:21:00.000Z");
+        let list = value["batch"].as_array().unwrap();
+        assert_eq!(list.len() as u32, events);
+        for (index, event) in (0..).zip(list) {
+            let uuid = event["uuid"].as_str().unwrap().parse().unwrap();
+            let expected = EventId {
+                run: 0xabcd,
+                connection: 7,
+                batch,
+                index,
+            };
+            assert_eq!(EventId::from_uuid(uuid), Some(expected));
+            let timestamp = event["timestamp"].as_str().unwrap();
+            assert!(timestamp.starts_with("2026-11-20T23:21:00"), "{timestamp}");
+        }
+    }
+
+    #[test]
+    fn every_batch_carries_its_own_ids_and_time() {
+        for (events, bytes) in [(1, 998), (250, 998), (1000, 136), (3, 100_000)] {
+            let mut plan = Plan::new("http://h", "key");
+            plan.batch_events = events;
+            plan.event_bytes = bytes;
+            let mut request = request(&plan);
+            for batch in 0..3 {
+                assert_eq!(request.prepare(AT).unwrap(), batch);
+                check_batch(body(request.wire()), batch, events);
+            }
+        }
+    }
+
+    #[test]
+    fn compressed_bodies_inflate_to_the_batch() {
+        let mut plan = Plan::new("http://h", "key");
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            plan.compression = compression;
+            let mut request = request(&plan);
+            for batch in 0..3 {
+                request.prepare(AT).unwrap();
+                let body = body(request.wire());
+                let mut json = Vec::new();
+                if compression == Compression::Zstd {
+                    json = zstd::decode_all(body).unwrap();
+                } else {
+                    json.resize(1 << 20, 0);
+                    let length = libdeflater::Decompressor::new()
+                        .gzip_decompress(body, &mut json)
+                        .unwrap();
+                    json.truncate(length);
+                }
+                check_batch(&json, batch, plan.batch_events);
+            }
+        }
+    }
+
+    #[test]
+    fn the_historical_share_is_spread_evenly_over_a_year() {
+        let mut plan = Plan::new("http://h", "key");
+        plan.batch_events = 1;
+        plan.historical_share = 0.25;
+        let mut request = request(&plan);
+        let (mut historical, mut months) = (Vec::new(), std::collections::BTreeSet::new());
+        for batch in 0..200 {
+            request.prepare(AT).unwrap();
+            let value: Value = serde_json::from_slice(body(request.wire())).unwrap();
+            if value["historical_migration"] == true {
+                historical.push(batch);
+                let timestamp = value["batch"][0]["timestamp"].as_str().unwrap();
+                months.insert(timestamp[..7].to_owned());
+            }
+        }
+        assert_eq!(
+            historical,
+            (0..200).filter(|n| n % 4 == 3).collect::<Vec<_>>()
+        );
+        assert!(
+            months.iter().all(|month| month.as_str() < "2026-11"),
+            "{months:?}"
+        );
+        assert_eq!(months.len(), 3, "every fourth batch of twelve months");
+    }
+}

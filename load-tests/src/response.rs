@@ -1,0 +1,161 @@
+//! What comes back: just enough HTTP/1.1 to read a server's short answers.
+//!
+//! Answers are expected to have a `Content-Length`; chunked ones are refused with a clear word, as
+//! no capture endpoint sends them and guessing would cost time on the measured path.
+
+use std::fmt;
+
+/// Most bytes of an answer's head.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// The head of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Status code.
+    pub status: u16,
+    /// Length of the head in bytes, with its empty line.
+    pub head_bytes: usize,
+    /// Length of the body in bytes.
+    pub body_bytes: usize,
+    /// Whether the server closes the connection after it.
+    pub close: bool,
+}
+
+/// Why an answer cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseError {
+    /// It does not begin like HTTP/1.
+    NotHttp,
+    /// No length, or one that is not a number; chunked answers have none.
+    NoLength,
+    /// The head goes on past [`HEAD_BYTES_MAX`].
+    HeadTooLong,
+}
+
+impl fmt::Display for ResponseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotHttp => "answer is not HTTP/1.1",
+            Self::NoLength => "answer has no Content-Length",
+            Self::HeadTooLong => "answer's head is too long",
+        })
+    }
+}
+
+impl std::error::Error for ResponseError {}
+
+/// Reads a head from the beginning of `bytes`; `None`: it is not all there yet.
+///
+/// # Errors
+/// The bytes can never become an answer that is understood.
+pub fn read_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
+    const START: &[u8] = b"HTTP/1.";
+    let seen = bytes.len().min(START.len());
+    if bytes.get(..seen) != START.get(..seen) {
+        return Err(ResponseError::NotHttp);
+    }
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return if bytes.len() > HEAD_BYTES_MAX {
+            Err(ResponseError::HeadTooLong)
+        } else {
+            Ok(None)
+        };
+    };
+    let mut lines = bytes
+        .get(..end)
+        .unwrap_or_default()
+        .split(|byte| *byte == b'\n');
+    let status = lines
+        .next()
+        .and_then(|line| line.get(9..12))
+        .and_then(number)
+        .and_then(|status| u16::try_from(status).ok())
+        .ok_or(ResponseError::NotHttp)?;
+    let mut head = Head {
+        status,
+        head_bytes: end + 4,
+        body_bytes: 0,
+        close: false,
+    };
+    let mut length = if status == 204 { Some(0) } else { None };
+    for line in lines {
+        if let Some(value) = header(line, b"content-length") {
+            length = number(value);
+        } else if let Some(value) = header(line, b"connection") {
+            head.close = value.eq_ignore_ascii_case(b"close");
+        }
+    }
+    head.body_bytes = length.ok_or(ResponseError::NoLength)?;
+    Ok(Some(head))
+}
+
+/// The value of a header line, if it is that header.
+fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (found, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    found.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+}
+
+/// A decimal number without sign.
+fn number(digits: &[u8]) -> Option<usize> {
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+        Content-LENGTH:  15 \r\nconnection: Close\r\n\r\n{\"status\":\"Ok\"}";
+
+    #[test]
+    fn a_head_is_read_once_it_is_all_there() {
+        let head_bytes = ANSWER.len() - 15;
+        for seen in 0..head_bytes {
+            assert_eq!(read_head(&ANSWER[..seen]), Ok(None), "{seen} bytes");
+        }
+        let head = Head {
+            status: 200,
+            head_bytes,
+            body_bytes: 15,
+            close: true,
+        };
+        assert_eq!(read_head(&ANSWER[..head_bytes]), Ok(Some(head)));
+        assert_eq!(read_head(ANSWER), Ok(Some(head)));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for (bytes, error) in [
+            (&b"SSH-2.0"[..], ResponseError::NotHttp),
+            (b"HTTP/2 200", ResponseError::NotHttp),
+            (b"HTTP/1.1 2x0 OK\r\n\r\n", ResponseError::NotHttp),
+            (b"HTTP/1.1\r\n\r\n", ResponseError::NotHttp),
+            (
+                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+                ResponseError::NoLength,
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+                ResponseError::NoLength,
+            ),
+        ] {
+            assert_eq!(read_head(bytes), Err(error), "{}", bytes.escape_ascii());
+        }
+        let mut endless = b"HTTP/1.1 200 OK\r\n".to_vec();
+        endless.resize(HEAD_BYTES_MAX + 1, b'a');
+        assert_eq!(read_head(&endless), Err(ResponseError::HeadTooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read_head(&[b"HTTP/1.1 ", bytes.as_slice()].concat());
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! One thread of a run, and the loop of one connection.
+
+use super::{Shared, in_window};
+use crate::connection::{Answer, Connection, ExchangeError};
+use crate::process::pin_this_thread;
+use crate::request::Request;
+use crate::schedule::{Times, Turn};
+use crate::tally::{Acknowledged, Tally};
+use crate::wall_clock::since_epoch;
+use anyhow::{Context, Result};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+use tokio::time::{sleep, timeout};
+
+/// Pause before connecting again, doubled while the server stays away.
+const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(10);
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(500);
+/// Most bytes of an unexpected answer that are shown.
+const DETAIL_BYTES_MAX: usize = 300;
+
+/// Drives this thread's connections to the end of the run.
+pub(super) fn work(shared: &Arc<Shared>, tally: &Arc<Tally>, index: usize) -> Result<()> {
+    let prepared = prepare(shared, tally, index);
+    if prepared.is_err() {
+        shared.stop.ask();
+    }
+    shared.ready.wait();
+    shared.go.wait();
+    let (runtime, drives) = prepared?;
+    let local = LocalSet::new();
+    let outcome = local.block_on(&runtime, async {
+        let tasks: Vec<_> = drives
+            .into_iter()
+            .map(|drive| tokio::task::spawn_local(drive.drive()))
+            .collect();
+        for task in tasks {
+            task.await.context("a connection's task panicked")??;
+        }
+        Ok(())
+    });
+    if outcome.is_err() {
+        shared.stop.ask();
+    }
+    outcome
+}
+
+/// The thread's runtime and its connections: every `threads`-th one, connected.
+fn prepare(
+    shared: &Arc<Shared>,
+    tally: &Arc<Tally>,
+    index: usize,
+) -> Result<(Runtime, Vec<Drive>)> {
+    let plan = &shared.plan;
+    if let Some(cpu) = plan.pin.iter().cycle().take(index + 1).last() {
+        pin_this_thread(*cpu)?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    let drives = runtime.block_on(async {
+        let turn = Rc::new(Turn::new()?);
+        let mut drives = Vec::new();
+        for number in (0..plan.connections).skip(index).step_by(plan.threads) {
+            let authority = &shared.target.authority;
+            let connection = Connection::open(authority)
+                .await
+                .with_context(|| format!("cannot connect to {authority}"))?;
+            drives.push(Drive {
+                shared: Arc::clone(shared),
+                tally: Arc::clone(tally),
+                turn: Rc::clone(&turn),
+                request: Request::new(plan, &shared.target, shared.run_id, number)?,
+                number,
+                connection: Some(connection),
+            });
+        }
+        anyhow::Ok(drives)
+    })?;
+    Ok((runtime, drives))
+}
+
+/// One connection from the first request to the last, reconnecting in between if need be.
+struct Drive {
+    shared: Arc<Shared>,
+    tally: Arc<Tally>,
+    turn: Rc<Turn>,
+    request: Request,
+    number: u16,
+    connection: Option<Connection>,
+}
+
+/// What came of one request.
+enum Outcome {
+    /// Stored whole.
+    Acknowledged { reusable: bool },
+    /// Not, for a reason that groups and a detail that is shown once.
+    Failed {
+        reason: String,
+        detail: String,
+        reusable: bool,
+    },
+}
+
+impl Drive {
+    async fn drive(mut self) -> Result<()> {
+        loop {
+            // Made before it is due, so that compressing is not part of the latency.
+            let batch = self.request.prepare(since_epoch())?;
+            let Some(due) = self.turn.next(&self.shared.schedule).await? else {
+                return Ok(());
+            };
+            let Some(times) = self.shared.schedule.times() else {
+                return Ok(());
+            };
+            self.send(batch, due, times).await?;
+        }
+    }
+
+    async fn send(&mut self, batch: u32, due: Instant, times: Times) -> Result<()> {
+        let Some(connection) = self.connected().await else {
+            let in_window = in_window(self.shared.plan.mode, times, due, Instant::now());
+            self.tally
+                .failed(in_window, "cannot connect", &self.shared.target.authority);
+            return Ok(());
+        };
+        let mut connection = connection;
+        let sent = Instant::now();
+        let wire = self.request.wire();
+        let exchange = timeout(self.shared.plan.timeout, connection.exchange(wire)).await;
+        let outcome = exchange.map_or_else(|_| Outcome::timeout(), Outcome::of);
+        let answered = Instant::now();
+        let in_window = in_window(self.shared.plan.mode, times, due, answered);
+        let reusable = match outcome {
+            Outcome::Acknowledged { reusable } => {
+                if let Some(ledger) = &self.shared.ledger {
+                    ledger.acknowledged(self.number, batch, self.shared.plan.batch_events)?;
+                }
+                self.tally.acknowledged(&Acknowledged {
+                    in_window,
+                    latency: answered.saturating_duration_since(due),
+                    send_lag: sent.saturating_duration_since(due),
+                    wire_bytes: wire.len(),
+                });
+                reusable
+            }
+            Outcome::Failed {
+                reason,
+                detail,
+                reusable,
+            } => {
+                self.tally.failed(in_window, &reason, &detail);
+                reusable
+            }
+        };
+        self.connection = reusable.then_some(connection);
+        Ok(())
+    }
+
+    /// The connection, opened again if it was lost; `None` when the run ends before the server
+    /// is back.
+    async fn connected(&mut self) -> Option<Connection> {
+        let mut pause = RECONNECT_PAUSE_MIN;
+        loop {
+            if let Some(connection) = self.connection.take() {
+                return Some(connection);
+            }
+            let opened = timeout(
+                self.shared.plan.timeout,
+                Connection::open(&self.shared.target.authority),
+            );
+            if let Ok(Ok(connection)) = opened.await {
+                return Some(connection);
+            }
+            let over = self
+                .shared
+                .schedule
+                .times()
+                .is_none_or(|times| Instant::now() >= times.window_end);
+            if over || self.shared.stop.is_asked() {
+                return None;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
+        }
+    }
+}
+
+impl Outcome {
+    fn of(exchange: Result<Answer<'_>, ExchangeError>) -> Self {
+        let answer = match exchange {
+            Ok(answer) => answer,
+            Err(error) => {
+                return Self::Failed {
+                    reason: error.to_string(),
+                    detail: format!("{error:?}"),
+                    reusable: false,
+                };
+            }
+        };
+        let reusable = answer.reusable;
+        // A 200 may list rejected events, which are then not where `verify` looks for them.
+        if answer.status == 200 && !contains(answer.body, b"\"rejected") {
+            return Self::Acknowledged { reusable };
+        }
+        let reason = match answer.status {
+            200 => "status 200 with rejected events".to_owned(),
+            status => format!("status {status}"),
+        };
+        let shown = answer.body.len().min(DETAIL_BYTES_MAX);
+        let body = answer.body.get(..shown).unwrap_or_default();
+        Self::Failed {
+            reason,
+            detail: String::from_utf8_lossy(body).into_owned(),
+            reusable,
+        }
+    }
+
+    fn timeout() -> Self {
+        Self::Failed {
+            reason: "timeout".to_owned(),
+            detail: "no answer in time".to_owned(),
+            reusable: false,
+        }
+    }
+}
+
+fn contains(bytes: &[u8], what: &[u8]) -> bool {
+    bytes.windows(what.len()).any(|window| window == what)
+}

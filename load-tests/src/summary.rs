@@ -1,0 +1,177 @@
+//! The figures of a run.
+
+use crate::plan::Plan;
+use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a run gave. Rates and latencies are those of the window after the warm-up; the counts of
+/// `run` are of everything sent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Summary {
+    /// The run's id, as in its uuids.
+    pub run_id: String,
+    /// What was asked for.
+    pub plan: Plan,
+    /// Everything sent, warm-up included.
+    pub run: Counts,
+    /// What counts for the figures.
+    pub window: Counts,
+    /// Length of the window in seconds.
+    pub window_seconds: f64,
+    /// Acknowledged events per second.
+    pub events_per_second: f64,
+    /// Acknowledged requests per second.
+    pub requests_per_second: f64,
+    /// Bytes of acknowledged requests per second, as sent.
+    pub wire_bytes_per_second: f64,
+    /// From when a request was due to its whole answer.
+    pub latency: Percentiles,
+    /// From when a request was due to when it was sent; in an open loop large values mean that
+    /// all connections were waiting, or that the generator was too slow.
+    pub send_lag: Percentiles,
+    /// Unacknowledged requests of the whole run by reason.
+    pub failures: BTreeMap<String, u64>,
+    /// The first of them.
+    pub first_failure: Option<String>,
+    /// What the generator itself used during the window.
+    pub generator: Load,
+    /// What the server used during the window, if its process was named.
+    pub server: Option<Load>,
+}
+
+/// Requests and events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests that were answered 200 and stored whole.
+    pub acknowledged_requests: u64,
+    /// The events in them.
+    pub acknowledged_events: u64,
+    /// Requests that were not.
+    pub failed_requests: u64,
+}
+
+/// CPU and memory of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// CPU seconds.
+    pub cpu_seconds: f64,
+    /// CPU seconds per second.
+    pub cores: f64,
+    /// Acknowledged events per CPU second.
+    pub events_per_core_second: f64,
+    /// Resident memory at the end, in bytes.
+    pub rss_bytes: u64,
+    /// The most of it that was seen, in bytes.
+    pub rss_bytes_max: u64,
+}
+
+/// Times in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Percentiles {
+    pub count: u64,
+    pub mean_us: f64,
+    pub min_us: f64,
+    pub p50_us: f64,
+    pub p75_us: f64,
+    pub p90_us: f64,
+    pub p95_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub p9999_us: f64,
+    pub max_us: f64,
+}
+
+impl Percentiles {
+    /// Of a histogram in nanoseconds.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+        Self {
+            count: histogram.len(),
+            mean_us: histogram.mean() / 1000.0,
+            min_us: histogram.min() as f64 / 1000.0,
+            p50_us: at(0.5),
+            p75_us: at(0.75),
+            p90_us: at(0.9),
+            p95_us: at(0.95),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            p9999_us: at(0.9999),
+            max_us: histogram.max() as f64 / 1000.0,
+        }
+    }
+}
+
+impl Load {
+    /// Of a process that used `cpu_seconds` in a window.
+    #[must_use]
+    pub fn new(cpu_seconds: f64, window_seconds: f64, events: u64, rss: (u64, u64)) -> Self {
+        let per = |value: f64, of: f64| if of > 0.0 { value / of } else { 0.0 };
+        Self {
+            cpu_seconds,
+            cores: per(cpu_seconds, window_seconds),
+            events_per_core_second: per(events as f64, cpu_seconds),
+            rss_bytes: rss.0,
+            rss_bytes_max: rss.1,
+        }
+    }
+}
+
+impl Summary {
+    /// Reads a file written by [`Self::write`].
+    ///
+    /// # Errors
+    /// Unreadable, or not a summary.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not a summary of a run", path.display()))
+    }
+
+    /// Writes it as JSON.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut json = serde_json::to_vec_pretty(self).context("summary")?;
+        json.push(b'\n');
+        std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_in_microseconds() {
+        let mut histogram = crate::tally::histogram();
+        for micros in 1..=1000_u64 {
+            histogram.record(micros * 1000).unwrap();
+        }
+        let percentiles = Percentiles::of(&histogram);
+        assert_eq!(percentiles.count, 1000);
+        for (value, expected) in [
+            (percentiles.min_us, 1.0),
+            (percentiles.p50_us, 500.0),
+            (percentiles.p99_us, 990.0),
+            (percentiles.max_us, 1000.0),
+        ] {
+            assert!(
+                (value - expected).abs() <= expected / 1000.0,
+                "{value} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_time_is_not_a_division_by_zero() {
+        assert_eq!(Load::new(0.0, 0.0, 5, (0, 0)).events_per_core_second, 0.0);
+        assert_eq!(Percentiles::of(&crate::tally::histogram()).count, 0);
+    }
+}

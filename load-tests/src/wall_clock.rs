@@ -1,0 +1,54 @@
+//! The time of day, as events carry it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use time::OffsetDateTime;
+
+/// Length of [`seconds_text`] in bytes.
+pub const SECONDS_TEXT_BYTES: usize = 19;
+
+/// Time since 1970; 0 if the machine's clock is before that.
+#[must_use]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the clock; this tool imports nothing of the server's"
+)]
+pub fn since_epoch() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// A second since 1970 as `2026-11-20T23:21:00`, to be followed by a fraction or not and by `Z`.
+#[must_use]
+pub fn seconds_text(epoch_seconds: i64) -> [u8; SECONDS_TEXT_BYTES] {
+    let at =
+        OffsetDateTime::from_unix_timestamp(epoch_seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let text = format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second()
+    );
+    text.as_bytes()
+        .try_into()
+        .unwrap_or(*b"1970-01-01T00:00:00")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_have_a_fixed_width() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00"),
+            (1_795_216_860, "2026-11-20T23:21:00"),
+            (i64::MAX, "1970-01-01T00:00:00"),
+        ] {
+            assert_eq!(seconds_text(seconds), text.as_bytes(), "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What is sent is what is counted.
+
+use crate::server::Server;
+use millrace_load::ledger::Ledger;
+use millrace_load::yardstick::Work;
+use millrace_load::{Compression, Mode, Plan, Stop, Summary, compare, run, run_observed};
+use std::time::Duration;
+
+fn plan(server: &Server) -> Plan {
+    let mut plan = Plan::new(&server.url, "key");
+    plan.connections = 5;
+    plan.threads = 2;
+    plan.batch_events = 20;
+    plan
+}
+
+/// Checks that the server and the summary agree on `requests`, all acknowledged.
+fn check_all_acknowledged(server: &Server, summary: &Summary, requests: u64) {
+    assert_eq!(server.requests(), requests);
+    assert_eq!(summary.run.failed_requests, 0, "{summary}");
+    assert_eq!(summary.run.acknowledged_requests, requests);
+    assert_eq!(summary.run.acknowledged_events, requests * 20);
+    assert_eq!(summary.window, summary.run);
+    assert_eq!(summary.latency.count, requests);
+}
+
+#[test]
+fn a_closed_loop_sends_what_it_is_asked_to() {
+    let server = Server::start(Work::Tape);
+    let summary = run(&plan(&server).with_requests(303)).unwrap();
+    check_all_acknowledged(&server, &summary, 303);
+    assert!(server.body_bytes() >= 303 * 20 * 998);
+}
+
+#[test]
+fn an_open_loop_sends_one_request_per_interval() {
+    let server = Server::start(Work::Tape);
+    let mut plan = plan(&server);
+    plan.mode = Mode::Open {
+        events_per_second: 20_000.0,
+    };
+    plan.warm_up = Duration::ZERO;
+    plan.duration = Duration::from_millis(250);
+    let summary = run(&plan).unwrap();
+    check_all_acknowledged(&server, &summary, 250);
+    assert_eq!(summary.send_lag.count, 250);
+}
+
+#[test]
+fn the_warm_up_of_an_open_loop_is_left_out_of_the_figures() {
+    let server = Server::start(Work::Drain);
+    let mut plan = plan(&server);
+    plan.mode = Mode::Open {
+        events_per_second: 20_000.0,
+    };
+    plan.warm_up = Duration::from_millis(100);
+    plan.duration = Duration::from_millis(150);
+    let summary = run(&plan).unwrap();
+    assert_eq!(summary.run.acknowledged_requests, 250);
+    assert_eq!(summary.window.acknowledged_requests, 150);
+    assert_eq!(summary.window_seconds, 0.15);
+    assert_eq!(summary.events_per_second, 20_000.0);
+}
+
+#[test]
+fn every_encoding_and_size_arrives() {
+    for (compression, batch_events, event_bytes) in [
+        (Compression::Gzip, 250, 998),
+        (Compression::Zstd, 250, 998),
+        (Compression::None, 1, 136),
+        (Compression::None, 4, 2_000_000),
+    ] {
+        let server = Server::start(Work::Drain);
+        let mut plan = plan(&server).with_requests(20);
+        plan.compression = compression;
+        plan.batch_events = batch_events;
+        plan.event_bytes = event_bytes;
+        let summary = run(&plan).unwrap();
+        assert_eq!(summary.run.acknowledged_requests, 20, "{summary}");
+        let plain = 20 * u64::from(batch_events) * event_bytes as u64;
+        assert_eq!(
+            server.body_bytes() > plain,
+            compression == Compression::None,
+            "{compression:?}"
+        );
+    }
+}
+
+#[test]
+fn the_ledger_has_every_acknowledged_batch_of_every_run() {
+    let server = Server::start(Work::Drain);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger");
+    let mut plan = plan(&server).with_requests(50);
+    plan.ledger = Some(path.clone());
+    for run_id in [1, 2] {
+        plan.run_id = Some(run_id);
+        let summary = run(&plan).unwrap();
+        assert_eq!(summary.run_id, format!("0000000{run_id}"));
+    }
+    let ledger = Ledger::read(&path).unwrap();
+    assert_eq!(ledger.runs.len(), 2);
+    for found in ledger.runs.values() {
+        assert_eq!(found.batch_events, 20);
+        assert_eq!(found.acknowledged.len(), 50);
+        assert_eq!(found.acknowledged_events(), 1000);
+        for connection in 0..5 {
+            let batches = found.acknowledged.keys().filter(|key| key.0 == connection);
+            let batches: std::collections::BTreeSet<_> = batches.map(|key| key.1).collect();
+            assert!(batches.iter().copied().eq(0..batches.len() as u32));
+        }
+    }
+}
+
+#[test]
+fn a_run_ends_when_it_is_asked_to_and_still_reports() {
+    let server = Server::start(Work::Drain);
+    let mut plan = plan(&server);
+    plan.warm_up = Duration::ZERO;
+    plan.duration = Duration::from_secs(3600);
+    let stop = Stop::default();
+    let summary = run_observed(&plan, &stop, &mut |progress| {
+        if progress.acknowledged_events > 0 {
+            stop.ask();
+        }
+    })
+    .unwrap();
+    assert_eq!(server.requests(), summary.run.acknowledged_requests);
+    assert!(summary.window_seconds > 0.0);
+}
+
+#[test]
+fn a_summary_survives_its_file_and_compares_with_itself() {
+    let server = Server::start(Work::Drain);
+    let mut plan = plan(&server).with_requests(10);
+    plan.server_pid = Some(std::process::id());
+    let summary = run(&plan).unwrap();
+    assert!(summary.server.unwrap().rss_bytes > 0);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("summary.json");
+    summary.write(&path).unwrap();
+    let read = Summary::read(&path).unwrap();
+    assert_eq!(read.to_string(), summary.to_string());
+    let table = compare::compare(&read, &summary);
+    assert!(table.contains("latency p99.9"), "{table}");
+    assert!(!table.contains("Note"), "{table}");
+}

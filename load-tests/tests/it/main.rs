@@ -1,0 +1,16 @@
+//! The generator against its own yardstick server, over real sockets.
+//!
+//! Rules: every test has a server of its own on port 0; counts are exact, times are never asserted.
+//! `verify` is tested against the real engine, in the tests of the `millrace` binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod loops;
+mod outages;
+mod server;

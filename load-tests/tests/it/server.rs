@@ -1,0 +1,61 @@
+//! A yardstick server on a thread of its own.
+
+use millrace_load::yardstick::{Seen, Work, serve};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// Stops when it is dropped.
+pub struct Server {
+    pub url: String,
+    seen: Arc<Seen>,
+    shutdown: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub fn start(work: Work) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (shutdown, asked) = oneshot::channel::<()>();
+        let seen = Arc::new(Seen::default());
+        let counts = Arc::clone(&seen);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).unwrap();
+                let shutdown = async { drop(asked.await) };
+                serve(listener, work, counts, shutdown).await.unwrap();
+            });
+        });
+        Self {
+            url,
+            seen,
+            shutdown: Some(shutdown),
+            thread: Some(thread),
+        }
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.seen.requests.load(Ordering::Relaxed)
+    }
+
+    pub fn body_bytes(&self) -> u64 {
+        self.seen.body_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.shutdown.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
