@@ -1,2 +1,31 @@
-//! From accepted rows to ClickHouse: submit, commit, ship.
+//! From accepted rows to ClickHouse.
+//!
+//! ```text
+//! Slot::submit ──bounded channel──> commit thread ──append, fdatasync──> log ──> ship ──> ClickHouse
+//!      ▲                                  │
+//!      └───────────── oneshot ────────────┘
+//! ```
+//!
+//! | Module | Does |
+//! |---|---|
+//! | [`Pipeline`], [`Slot`] (`submit`) | sheds load before it costs anything, compresses large groups on the caller's core, waits for the commit |
+//! | `pack` | turns rows into ClickHouse blocks |
+//! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
+//! | `room` | how full log and queue may get before requests are refused |
+//! | [`ship`] | the log into ClickHouse, each row exactly once |
+//!
+//! There are two lanes, each with a log, a commit thread and a shipper of its own
+//! ([`millrace_rows::Lane`]). A request goes to one lane as a whole, so that it is stored as a
+//! whole or not at all.
+
 #![forbid(unsafe_code)]
+
+mod commit;
+mod pack;
+mod room;
+pub mod ship;
+mod submit;
+
+pub use submit::{
+    Ack, Committed, LaneOutput, Pipeline, PipelineError, PipelineOptions, Refusal, Slot,
+};

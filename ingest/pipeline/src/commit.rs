@@ -1,0 +1,260 @@
+//! The thread that owns a lane's log.
+//!
+//! It keeps its own pace: take all that waits, append it as one frame, sync once, answer
+//! everyone. There is no timer, so an idle server adds no latency; while one sync runs, the next
+//! group gathers by itself.
+//!
+//! A failed append or sync is never retried, as the second sync may report success for pages that
+//! were dropped: nothing of the group is acknowledged, the lane takes nothing more, and
+//! [`crate::Pipeline::failed`] tells the process to end. What is on disk is decided by recovery.
+
+use crate::Refusal;
+use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
+use crossbeam::channel::{Receiver, Sender};
+use metrics::{Counter, Histogram, counter, histogram};
+use millrace_log::block::Compressor;
+use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
+use millrace_rows::{Month, RowGroup, Table};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use tokio::sync::{oneshot, watch};
+
+/// Rows gathered into one group; a group ends with the batch that passes it. It bounds the time
+/// that the first of a group waits, and keeps a section below what one insert may hold.
+const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// What a committed request gets back: where it is, and its buffers.
+pub type CommitAnswer = Result<(Position, Vec<PackedGroup>), Refusal>;
+
+/// What is sent to the thread.
+pub enum Submission {
+    /// Store these groups, all or none.
+    Commit { groups: Vec<PackedGroup>, reply: oneshot::Sender<CommitAnswer> },
+    /// Store what was sent before this, then end.
+    Stop,
+}
+
+/// What the thread works with.
+pub struct Lane {
+    pub lane: millrace_rows::Lane,
+    pub log: Log,
+    pub receiver: Receiver<Submission>,
+    pub stop: Sender<Submission>,
+    pub synced: watch::Sender<Position>,
+    pub failed: Arc<AtomicBool>,
+    pub failure: Arc<watch::Sender<Option<String>>>,
+}
+
+/// A running commit thread.
+pub struct CommitThread {
+    stop: Sender<Submission>,
+    thread: JoinHandle<()>,
+}
+
+impl CommitThread {
+    /// Commits what was submitted before the call and ends the thread. Blocks.
+    pub fn stop(self) {
+        // The send fails only when the thread has ended by itself.
+        let _ = self.stop.send(Submission::Stop);
+        if self.thread.join().is_err() {
+            tracing::error!("the commit thread panicked");
+        }
+    }
+}
+
+/// Starts the thread of a lane.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
+    let stop = lane.stop.clone();
+    let name = format!("commit-{}", lane.lane.name());
+    let thread = std::thread::Builder::new().name(name).spawn(move || Committer::new(lane).run())?;
+    Ok(CommitThread { stop, thread })
+}
+
+/// A group under way.
+#[derive(Default)]
+struct Group {
+    batches: Vec<(Vec<PackedGroup>, oneshot::Sender<CommitAnswer>)>,
+    bytes: u64,
+}
+
+struct Committer {
+    lane: Lane,
+    joiner: Joiner,
+    requests_committed: Counter,
+    bytes_committed: Counter,
+    group_requests: Histogram,
+    sync_seconds: Histogram,
+}
+
+impl Committer {
+    fn new(lane: Lane) -> Self {
+        let name = lane.lane.name();
+        Self {
+            joiner: Joiner::default(),
+            requests_committed: counter!("millrace_log_requests_total", "lane" => name),
+            bytes_committed: counter!("millrace_log_row_bytes_total", "lane" => name),
+            group_requests: histogram!("millrace_log_group_requests", "lane" => name),
+            sync_seconds: histogram!("millrace_log_sync_seconds", "lane" => name),
+            lane,
+        }
+    }
+
+    fn run(mut self) {
+        let mut group = Group::default();
+        while let Ok(first) = self.lane.receiver.recv() {
+            let mut go_on = group.take(first);
+            while go_on && group.bytes < GROUP_BYTES_MAX {
+                let Ok(next) = self.lane.receiver.try_recv() else { break };
+                go_on = group.take(next);
+            }
+            self.commit(&mut group);
+            if !go_on {
+                return;
+            }
+        }
+    }
+
+    fn commit(&mut self, group: &mut Group) {
+        if group.batches.is_empty() {
+            return;
+        }
+        let outcome = if self.lane.failed.load(Ordering::Acquire) {
+            Err(Refusal::LogFailed)
+        } else {
+            self.store(group)
+        };
+        if let Ok(position) = outcome {
+            self.requests_committed.increment(group.batches.len() as u64);
+            self.bytes_committed.increment(group.bytes);
+            self.group_requests.record(group.batches.len() as f64);
+            self.lane.synced.send_replace(position);
+        }
+        group.bytes = 0;
+        for (groups, reply) in group.batches.drain(..) {
+            // A client that went away does not change what is stored.
+            let _ = reply.send(outcome.map(|position| (position, groups)));
+        }
+    }
+
+    fn store(&mut self, group: &Group) -> Result<Position, Refusal> {
+        let sections = self.joiner.sections(group.batches.iter().flat_map(|(groups, _)| groups));
+        if sections.is_empty() {
+            return Ok(self.lane.log.handle().synced());
+        }
+        match self.lane.log.append(&sections) {
+            Ok(_) => {}
+            // Nothing was written: the log is as good as before.
+            Err(AppendError::Full { .. } | AppendError::DiskFull { .. }) => return Err(Refusal::LogFull),
+            Err(error) => return Err(self.fail(&error)),
+        }
+        let started = Instant::now();
+        let position = self.lane.log.sync().map_err(|error| self.fail(&error))?;
+        self.sync_seconds.record(started.elapsed());
+        Ok(position)
+    }
+
+    fn fail(&self, error: &dyn std::error::Error) -> Refusal {
+        self.lane.failed.store(true, Ordering::Release);
+        let reason = format!("the {} log failed: {error}", self.lane.lane.name());
+        tracing::error!("{reason}");
+        self.lane.failure.send_replace(Some(reason));
+        Refusal::LogFailed
+    }
+}
+
+impl Group {
+    /// Adds a submission; false when it was the order to stop.
+    fn take(&mut self, submission: Submission) -> bool {
+        match submission {
+            Submission::Commit { groups, reply } => {
+                self.bytes += groups.iter().map(PackedGroup::uncompressed_bytes).sum::<u64>();
+                self.batches.push((groups, reply));
+                true
+            }
+            Submission::Stop => false,
+        }
+    }
+}
+
+/// Joins small groups of one table and month into one section.
+#[derive(Default)]
+struct Joiner {
+    compressor: Compressor,
+    joins: Vec<Join>,
+}
+
+struct Join {
+    table: Table,
+    month: Month,
+    rows: Vec<u8>,
+    blocks: Vec<u8>,
+    header: SectionHeader,
+}
+
+impl Joiner {
+    /// The sections of a group of requests. The buffers behind them are reused by the next call.
+    fn sections<'a>(
+        &'a mut self,
+        groups: impl Iterator<Item = &'a PackedGroup>,
+    ) -> Vec<Section<'a>> {
+        self.joins.retain_mut(|join| {
+            let used = join.header.rows > 0;
+            join.clear();
+            used
+        });
+        let mut sections = Vec::new();
+        for group in groups {
+            match group {
+                PackedGroup::Blocks { header, blocks } => sections.push(Section { header, blocks }),
+                PackedGroup::Rows(group) => self.join(group),
+            }
+        }
+        for join in &mut self.joins {
+            self.compressor.compress_into(&join.rows, &mut join.blocks);
+        }
+        let joined = self.joins.iter().filter(|join| join.header.rows > 0);
+        sections.extend(joined.map(|join| Section { header: &join.header, blocks: &join.blocks }));
+        sections
+    }
+
+    fn join(&mut self, group: &RowGroup) {
+        let same = |join: &Join| join.table == group.table && join.month == group.month;
+        match self.joins.iter_mut().find(|join| same(join)) {
+            Some(join) => join.add(group),
+            None => self.joins.push(Join::of(group)),
+        }
+    }
+}
+
+impl Join {
+    fn of(group: &RowGroup) -> Self {
+        Self {
+            table: group.table,
+            month: group.month,
+            rows: group.bytes.clone(),
+            blocks: Vec::new(),
+            header: section_header(group),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.blocks.clear();
+        self.header.rows = 0;
+        self.header.uncompressed_bytes = 0;
+        self.header.keys.clear();
+    }
+
+    fn add(&mut self, group: &RowGroup) {
+        self.rows.extend_from_slice(&group.bytes);
+        self.header.rows += group.rows;
+        self.header.uncompressed_bytes += group.bytes.len() as u64;
+        let room = SAMPLE_KEYS_MAX.saturating_sub(self.header.keys.len());
+        self.header.keys.extend(group.keys.iter().take(room).map(|key| key.to_bytes()));
+    }
+}

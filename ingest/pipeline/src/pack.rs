@@ -1,0 +1,89 @@
+//! Rows into ClickHouse blocks.
+//!
+//! Large groups are compressed on the core that parsed them, so that the work spreads over the
+//! cores and goes on while the commit thread waits for the disk. Small ones travel as rows and
+//! are joined by the commit thread, as blocks of a few rows compress badly.
+
+use millrace_log::SectionHeader;
+use millrace_log::block::Compressor;
+use millrace_rows::RowGroup;
+
+/// Groups of at least so many bytes are compressed by the caller. Below it a block of its own
+/// would cost more in headers and in ratio than the join saves.
+const OWN_BLOCK_BYTES_MIN: usize = 64 * 1024;
+/// Keys kept per group and per section: a block is stored as a whole or not at all, so one would
+/// do, were it not for merges that fold a resent row into its later copy.
+pub const SAMPLE_KEYS_MAX: usize = 4;
+
+/// One group on its way to the commit thread.
+#[derive(Debug)]
+pub enum PackedGroup {
+    /// A section of its own.
+    Blocks {
+        /// What the log says of it.
+        header: SectionHeader,
+        /// ClickHouse blocks.
+        blocks: Vec<u8>,
+    },
+    /// Rows to be joined with others of their table and month.
+    Rows(RowGroup),
+}
+
+impl PackedGroup {
+    /// Bytes of the rows before compression.
+    pub fn uncompressed_bytes(&self) -> u64 {
+        match self {
+            Self::Blocks { header, .. } => header.uncompressed_bytes,
+            Self::Rows(group) => group.bytes.len() as u64,
+        }
+    }
+}
+
+/// What a section says of a group.
+pub fn section_header(group: &RowGroup) -> SectionHeader {
+    SectionHeader {
+        insert_target: group.table.insert_target().to_owned(),
+        month: group.month.0,
+        rows: group.rows,
+        uncompressed_bytes: group.bytes.len() as u64,
+        keys: group.keys.iter().take(SAMPLE_KEYS_MAX).map(|key| key.to_bytes()).collect(),
+    }
+}
+
+/// Compresses groups; one per core, as it keeps its tables and buffers.
+pub struct Packer {
+    compressor: Compressor,
+    free: Vec<Vec<u8>>,
+}
+
+/// Buffers kept for reuse; more than that is given back to the allocator.
+const FREE_BUFFERS_MAX: usize = 64;
+/// A buffer that a giant request blew up is not kept.
+const FREE_BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+impl Packer {
+    /// A packer without buffers.
+    pub fn new() -> Self {
+        Self { compressor: Compressor::new(), free: Vec::new() }
+    }
+
+    /// Makes the group ready to travel. The row buffer that is no longer needed goes to `spent`.
+    pub fn pack(&mut self, group: RowGroup, spent: &mut Vec<Vec<u8>>) -> PackedGroup {
+        if group.bytes.len() < OWN_BLOCK_BYTES_MIN {
+            return PackedGroup::Rows(group);
+        }
+        let mut blocks = self.free.pop().unwrap_or_default();
+        blocks.clear();
+        self.compressor.compress_into(&group.bytes, &mut blocks);
+        let header = section_header(&group);
+        spent.push(group.bytes);
+        PackedGroup::Blocks { header, blocks }
+    }
+
+    /// Takes a buffer back once the commit thread is done with it.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.free.len() < FREE_BUFFERS_MAX && buffer.capacity() <= FREE_BUFFER_BYTES_MAX {
+            self.free.push(buffer);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! How full log and queue may get before requests are refused.
+
+use crate::Refusal;
+use millrace_rows::Lane;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Percent of the logs' room past which historical requests are refused: live events keep the
+/// rest for themselves.
+const HISTORICAL_PERCENT_MAX: u64 = 85;
+/// Percent of the logs' room past which every request is refused: what is left is for groups that
+/// were already let in.
+const LIVE_PERCENT_MAX: u64 = 95;
+
+/// Whether the logs have room for one more request of this lane.
+///
+/// `bytes_used` and `bytes_max` are those of both lanes' logs together.
+pub fn log_has_room(lane: Lane, bytes_used: u64, bytes_max: u64) -> Result<(), Refusal> {
+    let percent = bytes_used.saturating_mul(100) / bytes_max.max(1);
+    if percent >= LIVE_PERCENT_MAX {
+        return Err(Refusal::LogFull);
+    }
+    match lane {
+        Lane::Historical if percent >= HISTORICAL_PERCENT_MAX => Err(Refusal::HistoricalShed),
+        Lane::Historical | Lane::Live => Ok(()),
+    }
+}
+
+/// What one lane holds between its reservation and its answer.
+#[derive(Debug)]
+pub struct Queue {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+    requests_max: usize,
+    bytes_max: usize,
+    closed: AtomicBool,
+}
+
+impl Queue {
+    /// An empty queue with its two bounds.
+    pub fn new(requests_max: usize, bytes_max: usize) -> Self {
+        Self {
+            requests: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            requests_max,
+            bytes_max,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a place, or says why there is none. A single request may be larger than the byte
+    /// bound: it is let in when it is alone, as it would never get in otherwise.
+    pub fn enter(&self, bytes: usize) -> Result<(), Refusal> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Refusal::ShuttingDown);
+        }
+        let requests_before = self.requests.fetch_add(1, Ordering::AcqRel);
+        let bytes_before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        let fits = bytes_before == 0 || bytes_before.saturating_add(bytes) <= self.bytes_max;
+        if requests_before < self.requests_max && fits {
+            return Ok(());
+        }
+        self.leave(bytes);
+        Err(Refusal::QueueFull)
+    }
+
+    /// Gives the place back.
+    pub fn leave(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Lets nobody in any more.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Requests between reservation and answer.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn historical_requests_are_shed_before_live_ones() {
+        let table = [
+            (Lane::Live, 84, Ok(())),
+            (Lane::Historical, 84, Ok(())),
+            (Lane::Live, 85, Ok(())),
+            (Lane::Historical, 85, Err(Refusal::HistoricalShed)),
+            (Lane::Live, 94, Ok(())),
+            (Lane::Live, 95, Err(Refusal::LogFull)),
+            (Lane::Historical, 95, Err(Refusal::LogFull)),
+            (Lane::Live, 400, Err(Refusal::LogFull)),
+        ];
+        for (lane, used, expected) in table {
+            assert_eq!(log_has_room(lane, used, 100), expected, "{lane:?} at {used} %");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_bounded_in_requests_and_in_bytes() {
+        let queue = Queue::new(2, 100);
+        assert_eq!(queue.enter(60), Ok(()));
+        assert_eq!(queue.enter(60), Err(Refusal::QueueFull), "bytes");
+        assert_eq!(queue.enter(40), Ok(()));
+        assert_eq!(queue.enter(0), Err(Refusal::QueueFull), "requests");
+        queue.leave(60);
+        assert_eq!(queue.enter(60), Ok(()));
+    }
+
+    #[test]
+    fn a_request_larger_than_the_queue_gets_in_when_it_is_alone() {
+        let queue = Queue::new(2, 100);
+        assert_eq!(queue.enter(500), Ok(()));
+        assert_eq!(queue.enter(1), Err(Refusal::QueueFull));
+        queue.leave(500);
+        assert_eq!(queue.enter(1), Ok(()));
+    }
+
+    #[test]
+    fn a_closed_queue_lets_nobody_in() {
+        let queue = Queue::new(2, 100);
+        queue.close();
+        assert_eq!(queue.enter(1), Err(Refusal::ShuttingDown));
+    }
+}
