@@ -13,7 +13,7 @@ const MICROS_PER_DAY: i64 = 86_400_000_000;
 #[derive(Debug, Default)]
 pub struct Rows {
     groups: Vec<RowGroup>,
-    /// Beside each group: every how many rows a key is kept.
+    /// Beside each group: every how many rows a key is kept, a power of two.
     strides: Vec<u32>,
     spare: Vec<Vec<u8>>,
     /// The day of the last event and its group: neighbours are mostly of one day.
@@ -110,7 +110,7 @@ impl Rows {
 #[inline]
 fn note(group: &mut RowGroup, stride: Option<&mut u32>, key: RowKey) {
     let Some(stride) = stride else { return };
-    if group.rows % *stride == 0 {
+    if group.rows & (*stride - 1) == 0 {
         if group.keys.len() == KEYS_MAX {
             let mut nth = 0;
             group.keys.retain(|_| {
@@ -119,7 +119,7 @@ fn note(group: &mut RowGroup, stride: Option<&mut u32>, key: RowKey) {
             });
             *stride *= 2;
         }
-        if group.rows % *stride == 0 {
+        if group.rows & (*stride - 1) == 0 {
             group.keys.push(key);
         }
     }
