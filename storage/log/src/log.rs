@@ -202,11 +202,10 @@ impl Log {
                 });
             }
         };
-        let dir = &self.shared.dir;
-        self.shared
-            .fs
-            .sync_dir(dir)
-            .map_err(|error| self.shared.poison("sync", dir, &error))?;
+        // Durable before anything older may be released: it continues the numbers.
+        file.sync_data()
+            .and_then(|()| self.shared.fs.sync_dir(&self.shared.dir))
+            .map_err(|error| self.shared.poison("sync", &path, &error))?;
         self.close_active()?;
         let mut state = self.shared.state();
         state.segments.insert(number, Segment::new(header.salt));

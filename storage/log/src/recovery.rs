@@ -19,6 +19,7 @@
 use crate::checkpoint::{self, Floor};
 use crate::frame::FRAME_BYTES_MIN;
 use crate::fs::{File, Fs};
+use crate::log::is_want_of_room;
 use crate::quarantine;
 use crate::scan::{self, SegmentScan};
 use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -184,6 +185,8 @@ struct Last {
     file: Arc<dyn File>,
     scan: SegmentScan,
     file_bytes: u64,
+    /// The last sequence before it.
+    sequence_before: u64,
 }
 
 impl<'a> Found<'a> {
@@ -214,12 +217,13 @@ impl<'a> Found<'a> {
         let file = self.fs.open(&path).map_err(failed("open", &path))?;
         let mut sequences = Sequences::default();
         let scan = scan::scan(&*file, number, &mut |frame| {
-            sequences.see(frame.sequence, frame.position, frame.end);
+            sequences.see(frame.sequence, frame.end);
         })
         .map_err(failed("read", &path))?;
         if let Err(HeaderError::Version(version)) = scan.header {
             return Err(OpenError::Version { path, version });
         }
+        let sequence_before = self.sequence;
         self.check_sequences(number, &scan, sequences);
         for damage in &scan.damaged {
             self.quarantine(number, &*file, damage)?;
@@ -234,6 +238,7 @@ impl<'a> Found<'a> {
             file,
             scan,
             file_bytes,
+            sequence_before,
         });
         Ok(())
     }
@@ -241,19 +246,16 @@ impl<'a> Found<'a> {
     /// Compares a segment's first sequence with the last one before, and notes its own gaps.
     fn check_sequences(&mut self, number: u64, scan: &SegmentScan, sequences: Sequences) {
         let first = self.recovery.segments == 0;
-        let before = match scan.header {
-            Ok(header) => Some(header.sequence_before),
-            Err(_) => scan.sequence_first.map(|sequence| sequence - 1),
-        };
-        if let Some(before) = before {
-            let missing = before.saturating_sub(self.sequence);
+        // Without its header a segment does not tell what was before it.
+        if let Ok(header) = scan.header {
+            let missing = header.sequence_before.saturating_sub(self.sequence);
             if !first && missing > 0 {
                 self.recovery.gaps.push(Gap {
                     after: self.end,
                     frames: missing,
                 });
             }
-            self.sequence = self.sequence.max(before);
+            self.sequence = self.sequence.max(header.sequence_before);
         }
         if let (Ok(header), Some(sequence)) = (scan.header, scan.sequence_first) {
             let missing = sequence.saturating_sub(header.sequence_floor + 1);
@@ -313,9 +315,15 @@ impl<'a> Found<'a> {
             }
             self.replace(&last, position)?;
         }
-        self.sequence_floor = self.sequence_floor.max(self.floor.sequence);
-        if self.recovery.segments == 0 {
-            self.sequence = self.sequence_floor;
+        // Everything up to the checkpoint's sequence was synced once.
+        let missing = self.floor.sequence.saturating_sub(self.sequence);
+        if missing > 0 {
+            self.recovery.gaps.push(Gap {
+                after: self.end,
+                frames: missing,
+            });
+            self.sequence = self.floor.sequence;
+            self.sequence_floor = self.sequence_floor.max(self.sequence);
         }
         Ok(())
     }
@@ -324,21 +332,27 @@ impl<'a> Found<'a> {
     fn replace(&mut self, last: &Last, end: Position) -> Result<(), OpenError> {
         let scan = &last.scan;
         let header = scan.header.unwrap_or_else(|_| {
-            let before = scan.sequence_first.map(|sequence| sequence - 1);
+            let first = scan.sequence_first.map(|sequence| sequence - 1);
             SegmentHeader {
                 number: last.number,
                 salt: scan.salt.unwrap_or_else(|| self.fs.random()),
-                sequence_before: before.unwrap_or(self.sequence),
-                sequence_floor: before.unwrap_or(self.sequence_floor),
+                sequence_before: last.sequence_before,
+                sequence_floor: first.unwrap_or(self.sequence_floor),
             }
         });
-        let path = self.dir.join(TEMPORARY_NAME);
-        let new = self.fs.create(&path).map_err(failed("make", &path))?;
-        copy_segment(&*last.file, &*new, &header, end.offset)
-            .and_then(|()| new.sync_data())
-            .map_err(failed("copy to", &path))?;
-        let to = self.path_of(last.number);
-        self.fs.rename(&path, &to).map_err(failed("replace", &to))?;
+        let path = self.path_of(last.number);
+        let temporary = self.dir.join(TEMPORARY_NAME);
+        let copied = copy_segment(self.fs, &temporary, &*last.file, &header, end.offset)
+            .and_then(|()| self.fs.rename(&temporary, &path));
+        match copied {
+            // A full disk must not keep the log from starting: only shipping makes room.
+            Err(error) if is_want_of_room(&error) => {
+                let _ = self.fs.unlink(&temporary);
+                rewrite_segment(self.fs, &path, &header, end.offset)
+            }
+            other => other,
+        }
+        .map_err(failed("write anew", &path))?;
         let mut segment = segment_of(scan, end.offset);
         segment.salt = Some(header.salt);
         self.segments.insert(last.number, segment);
@@ -399,7 +413,7 @@ struct Sequences {
 }
 
 impl Sequences {
-    fn see(&mut self, sequence: u64, _start: Position, end: Position) {
+    fn see(&mut self, sequence: u64, end: Position) {
         if let Some((last, after)) = self.last
             && sequence > last + 1
         {
@@ -414,14 +428,31 @@ impl Sequences {
 
 /// Copies what is below `end`, with a new header; offsets stay what they were.
 fn copy_segment(
+    fs: &dyn Fs,
+    path: &Path,
     from: &dyn File,
-    to: &dyn File,
     header: &SegmentHeader,
     end: u64,
 ) -> io::Result<()> {
+    let to = fs.create(path)?;
     to.allocate(end)?;
     to.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
-    copy_range(from, to, SEGMENT_HEADER_BYTES..end, SEGMENT_HEADER_BYTES)
+    copy_range(from, &*to, SEGMENT_HEADER_BYTES..end, SEGMENT_HEADER_BYTES)?;
+    to.sync_data()
+}
+
+/// Writes what is below `end` over itself, so that a sync has something to do.
+fn rewrite_segment(fs: &dyn Fs, path: &Path, header: &SegmentHeader, end: u64) -> io::Result<()> {
+    let file = fs.open_writable(path)?;
+    copy_range(
+        &*file,
+        &*file,
+        SEGMENT_HEADER_BYTES..end,
+        SEGMENT_HEADER_BYTES,
+    )?;
+    file.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
+    file.truncate(end)?;
+    file.sync_data()
 }
 
 /// Copies a range of bytes to `offset` of another file.

@@ -50,6 +50,11 @@ impl Fs for DiskFs {
         Ok(Arc::new(DiskFile(fs::File::open(path)?)))
     }
 
+    fn open_writable(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Arc::new(DiskFile(file)))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }

@@ -21,6 +21,8 @@ pub trait Fs: Send + Sync + Debug {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens an existing file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file for reading and writing.
+    fn open_writable(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Renames within a directory, replacing what had the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Takes a name away.

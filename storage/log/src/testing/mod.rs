@@ -1,1 +1,15 @@
-//! Taking the disk away.
+//! A file system in memory that can lose power, lie about a sync, and run out of room. For the
+//! tests of this crate and of those above it; compiled only with the feature `testing`.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `memory` | [`MemoryFs`]: names and files as the log sees them |
+//! | `inode` | one file: what is in the cache, and what is on the disk |
+//! | `dice` | reproducible chance |
+
+mod dice;
+mod inode;
+mod memory;
+
+pub use dice::Dice;
+pub use memory::{Fault, FaultKind, MemoryFs};

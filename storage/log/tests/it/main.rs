@@ -1,0 +1,22 @@
+//! The log from outside, on a disk in memory that crashes and on the real one.
+//!
+//! Rules: a test's name is a sentence that holds; nothing sleeps; every directory is temporary;
+//! what crashes or fails does so by a seed or a count, never by chance.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod checkpoint;
+mod damage;
+mod disk;
+mod fixture;
+mod model;
+mod recovery;
+mod room;
+mod support;

@@ -1,0 +1,296 @@
+//! Random operations against a model: whatever crashes, fails or fills up, what was synced is
+//! there, what is there is what was appended, and what has been shown once stays.
+
+use crate::support::{OwnedSection, borrowed, open, read_from, sections, try_open};
+use millrace_log::testing::{Fault, FaultKind, MemoryFs};
+use millrace_log::{AppendError, CheckpointError, Log, LogHandle, Position, Reader, Recovery};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Append { seed: u64, blocks_bytes: usize },
+    Sync,
+    Read,
+    ReadAll,
+    Release { share: u64 },
+    StoreCheckpoint { seed: u64 },
+    LoadCheckpoint,
+    Crash { seed: u64 },
+    Restart,
+    Fault(Fault),
+    Room { bytes: Option<u64> },
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let kind = prop_oneof![Just(FaultKind::Io), Just(FaultKind::NoSpace)];
+    let size = prop_oneof![8 => 0usize..600, 1 => 600usize..5000];
+    prop_oneof![
+        12 => (any::<u64>(), size).prop_map(|(seed, blocks_bytes)| Operation::Append { seed, blocks_bytes }),
+        8 => Just(Operation::Sync),
+        4 => Just(Operation::Read),
+        1 => Just(Operation::ReadAll),
+        3 => (0u64..=100).prop_map(|share| Operation::Release { share }),
+        2 => any::<u64>().prop_map(|seed| Operation::StoreCheckpoint { seed }),
+        1 => Just(Operation::LoadCheckpoint),
+        2 => any::<u64>().prop_map(|seed| Operation::Crash { seed }),
+        2 => Just(Operation::Restart),
+        1 => (0u32..8, kind).prop_map(|(after, kind)| Operation::Fault(Fault { after, kind })),
+        1 => (0u64..50_000).prop_map(|bytes| Operation::Room { bytes: Some(bytes) }),
+        1 => Just(Operation::Room { bytes: None }),
+    ]
+}
+
+/// What must hold of a log.
+#[derive(Default)]
+struct Model {
+    /// What was appended and is not known to be lost, by position.
+    frames: BTreeMap<Position, Vec<OwnedSection>>,
+    /// Below this, frames must be there.
+    synced: Position,
+    /// Below this, frames may be gone.
+    released: Position,
+    /// Everything there ever was.
+    appended: BTreeMap<Position, Vec<OwnedSection>>,
+    /// Where unsynced frames were lost with a later one kept.
+    damage: BTreeSet<Position>,
+    /// What the checkpoint may be: more than one after a failed store.
+    checkpoints: Vec<Option<Vec<u8>>>,
+}
+
+impl Model {
+    /// The frames that must be there from a place on.
+    fn kept(&self, from: Position) -> impl Iterator<Item = (&Position, &Vec<OwnedSection>)> {
+        self.frames.range(from.min(self.synced)..self.synced)
+    }
+}
+
+struct Machine {
+    fs: MemoryFs,
+    model: Model,
+    process: Process,
+}
+
+/// What ends with a process.
+struct Process {
+    log: Log,
+    handle: LogHandle,
+    reader: Reader,
+    poisoned: bool,
+}
+
+impl Process {
+    fn new(log: Log, from: Position) -> Self {
+        let handle = log.handle();
+        Self {
+            reader: handle.reader(from),
+            log,
+            handle,
+            poisoned: false,
+        }
+    }
+}
+
+impl Machine {
+    fn start() -> Self {
+        let fs = MemoryFs::new();
+        let (log, recovery) = open(&fs);
+        assert_eq!(recovery, Recovery::default());
+        Self {
+            fs,
+            model: Model {
+                checkpoints: vec![None],
+                ..Model::default()
+            },
+            process: Process::new(log, Position::FIRST),
+        }
+    }
+
+    fn run(mut self, operation: Operation) -> Self {
+        match operation {
+            Operation::Append { seed, blocks_bytes } => self.append(seed, blocks_bytes),
+            Operation::Sync => self.sync(),
+            Operation::Read => self.read(),
+            Operation::ReadAll => self.read_all(),
+            Operation::Release { share } => self.release(share),
+            Operation::StoreCheckpoint { seed } => self.store_checkpoint(seed),
+            Operation::LoadCheckpoint => self.load_checkpoint(),
+            Operation::Crash { seed } => return self.reopen(Some(seed)),
+            Operation::Restart => return self.reopen(None),
+            Operation::Fault(fault) => self.fs.set_fault(Some(fault)),
+            Operation::Room { bytes } => self.fs.set_room(bytes),
+        }
+        self
+    }
+
+    fn append(&mut self, seed: u64, blocks_bytes: usize) {
+        let owned = sections(seed, blocks_bytes);
+        let used_before = self.process.handle.usage().bytes_used;
+        match self.process.log.append(&borrowed(&owned)) {
+            Ok(position) => {
+                assert!(!self.process.poisoned, "a poisoned log appends nothing");
+                let before = self.model.appended.insert(position, owned.clone());
+                assert!(before.is_none(), "{position} is used twice");
+                self.model.frames.insert(position, owned);
+            }
+            Err(AppendError::Poisoned(_)) => self.process.poisoned = true,
+            Err(AppendError::Full { .. } | AppendError::NoRoom { .. }) => {
+                assert!(!self.process.poisoned);
+                assert!(self.process.handle.usage().bytes_used <= used_before + 64);
+            }
+            Err(error) => panic!("{error}"),
+        }
+        // Rolling to a new segment syncs the one before.
+        self.model.synced = self.model.synced.max(self.process.handle.synced());
+    }
+
+    fn sync(&mut self) {
+        match self.process.log.sync() {
+            Ok(position) => {
+                assert!(!self.process.poisoned, "a poisoned log syncs nothing");
+                assert_eq!(position, self.process.handle.synced());
+                self.model.synced = position;
+            }
+            Err(_) => self.process.poisoned = true,
+        }
+        assert_eq!(
+            self.process.handle.failure().is_some(),
+            self.process.poisoned
+        );
+    }
+
+    /// The next frame a reader sees is the next one synced.
+    fn read(&mut self) {
+        let from = self
+            .process
+            .reader
+            .position()
+            .max(self.process.handle.start());
+        let expected = self.model.kept(from).next();
+        let frame = self.process.reader.next().unwrap();
+        assert_eq!(
+            frame.as_ref().map(|frame| frame.position),
+            expected.map(|(&position, _)| position)
+        );
+        if let (Some(frame), Some((_, expected))) = (frame, expected) {
+            for (section, (header, blocks)) in frame.sections.iter().zip(expected) {
+                assert_eq!(section.header, *header);
+                assert_eq!(self.process.reader.read_blocks(section).unwrap(), *blocks);
+            }
+        }
+    }
+
+    fn read_all(&mut self) {
+        let found = read_from(&self.process.handle, Position::FIRST);
+        assert!(found.is_sorted_by_key(|(frame, _)| (frame.sequence, frame.position)));
+        let start = self.process.handle.start();
+        let kept = self.model.kept(start);
+        let found = found.iter().map(|(frame, owned)| (&frame.position, owned));
+        assert!(found.eq(kept), "readers see exactly what is synced");
+    }
+
+    fn release(&mut self, share: u64) {
+        let count = self.model.frames.len() as u64 * share / 100;
+        let Some((&below, _)) = self.model.frames.iter().nth(count as usize) else {
+            return;
+        };
+        match self.process.handle.release(below) {
+            Ok(_) => assert!(!self.process.poisoned),
+            Err(_) => self.process.poisoned = true,
+        }
+        self.model.released = self.model.released.max(below.min(self.model.synced));
+        let first = self.model.kept(self.model.released).next();
+        let start = self.process.handle.start();
+        assert!(first.is_none_or(|(&position, _)| start <= position));
+    }
+
+    fn store_checkpoint(&mut self, seed: u64) {
+        let bytes = seed.to_le_bytes()[..(seed % 9) as usize].to_vec();
+        match self.process.handle.store_checkpoint(&bytes) {
+            Ok(()) => {
+                assert!(!self.process.poisoned);
+                self.model.checkpoints = vec![Some(bytes)];
+            }
+            Err(CheckpointError::DiskFull) => assert!(!self.process.poisoned),
+            Err(CheckpointError::Poisoned(_)) => {
+                self.process.poisoned = true;
+                self.model.checkpoints.push(Some(bytes));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn load_checkpoint(&mut self) {
+        let found = self.process.handle.load_checkpoint().unwrap();
+        assert!(self.model.checkpoints.contains(&found));
+    }
+
+    /// Ends the process, and the machine too with a seed for the crash; starts it again.
+    fn reopen(mut self, crash: Option<u64>) -> Self {
+        drop(self.process);
+        if let Some(seed) = crash {
+            self.fs.crash(seed);
+        }
+        let (log, recovery) = try_open(&self.fs).unwrap_or_else(|_| {
+            // Failed by a fault or for want of room; without, it must succeed.
+            self.fs.set_fault(None);
+            self.fs.set_room(None);
+            open(&self.fs)
+        });
+        self.process = Process::new(log, self.model.released);
+        self.check_recovery(&recovery);
+        self
+    }
+
+    fn check_recovery(&mut self, recovery: &Recovery) {
+        let model = &mut self.model;
+        // Frames appended without a sync in between may be lost in any order. What is found
+        // once is reported again at every start.
+        let quarantined = recovery.quarantined.iter().map(|q| q.start);
+        for place in quarantined.chain(recovery.gaps.iter().map(|gap| gap.after)) {
+            let known = model.damage.contains(&place);
+            // Half a release, too, leaves holes where names are not kept in order.
+            let needed = model.released..model.synced;
+            assert!(
+                known || !needed.contains(&place),
+                "{place}: synced and gone"
+            );
+            model.damage.insert(place);
+        }
+        let found = read_from(&self.process.handle, Position::FIRST);
+        assert_eq!(recovery.frames, found.len() as u64);
+        let found: BTreeMap<_, _> = found
+            .into_iter()
+            .map(|(frame, owned)| (frame.position, owned))
+            .collect();
+        for (position, owned) in &found {
+            // Released segments may come back; they have what they had.
+            let known = model.appended.get(position);
+            assert!(known == Some(owned), "{position} is what was appended");
+        }
+        for position in model.kept(model.released) {
+            assert!(found.contains_key(position.0), "{} is lost", position.0);
+        }
+        model.frames = found;
+        model.synced = self.process.handle.synced();
+        let checkpoint = self.process.handle.load_checkpoint().unwrap();
+        assert!(model.checkpoints.contains(&checkpoint));
+        model.checkpoints = vec![checkpoint];
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 350, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // 350 × at least 60: more than 20 000 operations in every run.
+    #[test]
+    fn whatever_happens_synced_frames_stay(operations in prop::collection::vec(operation(), 60..120)) {
+        let mut machine = Machine::start();
+        for operation in operations {
+            machine = machine.run(operation);
+        }
+        machine.fs.set_fault(None);
+        machine.fs.set_room(None);
+        machine.reopen(Some(7)).read_all();
+    }
+}

@@ -1,0 +1,95 @@
+//! Short words for what the tests do.
+
+use millrace_log::fs::Fs;
+use millrace_log::testing::{Dice, MemoryFs};
+use millrace_log::{
+    Frame, Log, LogHandle, LogOptions, OpenError, Position, Recovery, Section, SectionHeader,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub const DIR: &str = "/log";
+
+pub fn options() -> LogOptions {
+    LogOptions {
+        dir: PathBuf::from(DIR),
+        segment_bytes: 2048,
+        bytes_max: 32 * 1024,
+    }
+}
+
+pub fn try_open(fs: &MemoryFs) -> Result<(Log, Recovery), OpenError> {
+    Log::open(options(), Arc::new(fs.clone()))
+}
+
+pub fn open(fs: &MemoryFs) -> (Log, Recovery) {
+    try_open(fs).unwrap()
+}
+
+/// One of some sections: its header, its blocks.
+pub type OwnedSection = (SectionHeader, Vec<u8>);
+
+/// Sections that differ from seed to seed.
+pub fn sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
+    let mut dice = Dice::new(seed);
+    let count = 1 + dice.below(3) as usize;
+    (0..count)
+        .map(|index| {
+            let keys: Vec<_> = (0..dice.below(3))
+                .map(|_| [dice.throw() as u8; 24])
+                .collect();
+            let header = SectionHeader {
+                insert_target: format!("events(a,b{index})"),
+                month: 202_601 + index as u32,
+                rows: 1 + dice.below(100) as u32,
+                uncompressed_bytes: dice.below(1 << 40),
+                keys,
+            };
+            let bytes = blocks_bytes / count + index;
+            let blocks = (0..bytes).map(|_| dice.throw() as u8).collect();
+            (header, blocks)
+        })
+        .collect()
+}
+
+pub fn borrowed(owned: &[OwnedSection]) -> Vec<Section<'_>> {
+    owned
+        .iter()
+        .map(|(header, blocks)| Section { header, blocks })
+        .collect()
+}
+
+pub fn append(log: &mut Log, seed: u64, blocks_bytes: usize) -> Position {
+    let owned = sections(seed, blocks_bytes);
+    log.append(&borrowed(&owned)).unwrap()
+}
+
+/// Every frame from a place on, with its contents.
+pub fn read_from(handle: &LogHandle, from: Position) -> Vec<(Frame, Vec<OwnedSection>)> {
+    let mut reader = handle.reader(from);
+    let mut frames = Vec::new();
+    while let Some(frame) = reader.next().unwrap() {
+        let contents = frame.sections.iter().map(|section| {
+            let blocks = reader.read_blocks(section).unwrap();
+            assert_eq!(blocks.len() as u64, section.blocks_bytes);
+            (section.header.clone(), blocks.to_vec())
+        });
+        let contents = contents.collect();
+        frames.push((frame, contents));
+    }
+    frames
+}
+
+/// The contents of every frame.
+pub fn contents(handle: &LogHandle) -> Vec<Vec<OwnedSection>> {
+    let frames = read_from(handle, Position::FIRST);
+    frames.into_iter().map(|(_, contents)| contents).collect()
+}
+
+/// The segment files, oldest first.
+pub fn segment_paths(fs: &dyn Fs, dir: &Path) -> Vec<PathBuf> {
+    let mut names = fs.list(dir).unwrap();
+    names.retain(|name| name.ends_with(".log"));
+    names.sort();
+    names.iter().map(|name| dir.join(name)).collect()
+}
