@@ -1,0 +1,210 @@
+//! Finds the rows in RowBinary, so that a block that ClickHouse refuses can be cut between them.
+//!
+//! The columns come from the insert target, by name, so that column lists of older versions can
+//! be cut as well.
+
+use millrace_rows::{Micros, RowKey};
+use std::ops::Range;
+use uuid::Uuid;
+
+/// One column of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Fixed(usize),
+    Text,
+    /// The id of the row's key, as UUID …
+    Id,
+    /// … or as text.
+    TextId,
+    /// The time of the row's key.
+    ReceivedAt,
+}
+
+/// The columns of an insert target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout(Vec<Column>);
+
+/// One row found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its bytes.
+    pub bytes: Range<usize>,
+    /// Its key, if it has one.
+    pub key: Option<RowKey>,
+}
+
+/// Bytes that are not rows of the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("row {row} does not end within the block")]
+pub struct Cut {
+    /// The row, from 0.
+    pub row: usize,
+}
+
+impl Layout {
+    /// The layout of an insert target; `None` if a column is not known.
+    pub fn of(insert_target: &str) -> Option<Self> {
+        let (_, columns) = insert_target.split_once('(')?;
+        let columns = columns.trim_end().strip_suffix(')')?;
+        let columns = columns
+            .split(',')
+            .map(|name| column(name.trim().trim_matches('`')));
+        columns.collect::<Option<Vec<Column>>>().map(Self)
+    }
+
+    /// The rows in `bytes`.
+    ///
+    /// # Errors
+    /// If the bytes do not end with a row.
+    pub fn rows(&self, bytes: &[u8]) -> Result<Vec<Row>, Cut> {
+        let mut rows = Vec::new();
+        let mut start = 0;
+        while start < bytes.len() {
+            let rest = bytes.get(start..).unwrap_or_default();
+            let (taken, key) = self.row(rest).ok_or(Cut { row: rows.len() })?;
+            rows.push(Row {
+                bytes: start..start + taken,
+                key,
+            });
+            start += taken;
+        }
+        Ok(rows)
+    }
+
+    /// Length and key of the first row.
+    fn row(&self, bytes: &[u8]) -> Option<(usize, Option<RowKey>)> {
+        let mut rest = bytes;
+        let (mut id, mut received_at) = (None, None);
+        for column in &self.0 {
+            match column {
+                Column::Fixed(width) => {
+                    rest = rest.split_at_checked(*width)?.1;
+                }
+                Column::Text => {
+                    rest = text(rest)?.1;
+                }
+                Column::Id => {
+                    let (value, tail) = rest.split_first_chunk::<16>()?;
+                    id = Some(uuid(*value));
+                    rest = tail;
+                }
+                Column::TextId => {
+                    let (value, tail) = text(rest)?;
+                    id = std::str::from_utf8(value)
+                        .ok()
+                        .and_then(|it| it.parse().ok());
+                    rest = tail;
+                }
+                Column::ReceivedAt => {
+                    let (value, tail) = rest.split_first_chunk::<8>()?;
+                    received_at = Some(Micros(i64::from_le_bytes(*value)));
+                    rest = tail;
+                }
+            }
+        }
+        let key = id
+            .zip(received_at)
+            .map(|(id, received_at)| RowKey { id, received_at });
+        Some((bytes.len() - rest.len(), key))
+    }
+}
+
+fn column(name: &str) -> Option<Column> {
+    Some(match name {
+        "uuid" => Column::Id,
+        "request_id" => Column::TextId,
+        "created_at" | "received_at" => Column::ReceivedAt,
+        "timestamp" | "team_id" => Column::Fixed(8),
+        "index" => Column::Fixed(4),
+        "historical_migration" => Column::Fixed(1),
+        "event" | "properties" | "distinct_id" | "code" | "attr" | "detail" | "raw" => Column::Text,
+        _ => return None,
+    })
+}
+
+/// A byte string behind its length in LEB128, and what follows it.
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut length = 0_u64;
+    let mut rest = bytes;
+    for shift in (0..64).step_by(7) {
+        let (&byte, tail) = rest.split_first()?;
+        rest = tail;
+        length |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return rest.split_at_checked(usize::try_from(length).ok()?);
+        }
+    }
+    None
+}
+
+fn uuid(bytes: [u8; 16]) -> Uuid {
+    let (high, low) = bytes.split_at(8);
+    let half = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |all, &b| all << 8 | u64::from(b));
+    Uuid::from_u64_pair(half(high), half(low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_rows::{EventRow, RejectedRow, Table, TeamId};
+
+    fn event(name: &str, n: u128) -> (Vec<u8>, RowKey) {
+        let row = EventRow {
+            uuid: Uuid::from_u128(n),
+            event: name,
+            properties: &[b"{\"a\":", b"1}"],
+            timestamp: Micros(5),
+            team_id: TeamId(1),
+            distinct_id: "somebody",
+            created_at: Micros(n as i64),
+            historical_migration: false,
+        };
+        let mut bytes = Vec::new();
+        row.append_to(&mut bytes);
+        (bytes, row.key())
+    }
+
+    #[test]
+    fn rows_of_every_table_are_found_with_their_keys() {
+        let long = "x".repeat(300);
+        let (first, first_key) = event("a", 1 << 70 | 2);
+        let (second, second_key) = event(&long, 3);
+        let layout = Layout::of(Table::Events.insert_target()).unwrap();
+        let rows = layout.rows(&[first.clone(), second].concat()).unwrap();
+        let keys: Vec<_> = rows.iter().map(|row| row.key.unwrap()).collect();
+        assert_eq!(keys, [first_key, second_key]);
+        assert_eq!(rows[0].bytes, 0..first.len());
+
+        let rejected = RejectedRow {
+            team_id: TeamId(1),
+            received_at: Micros(77),
+            request_id: Uuid::from_u128(8),
+            index: 3,
+            code: "c",
+            attr: "",
+            detail: "d",
+            raw: b"{}",
+            historical_migration: true,
+        };
+        let mut bytes = Vec::new();
+        rejected.append_to(&mut bytes);
+        let layout = Layout::of(Table::RejectedEvents.insert_target()).unwrap();
+        assert_eq!(layout.rows(&bytes).unwrap()[0].key, Some(rejected.key()));
+    }
+
+    #[test]
+    fn bytes_that_end_within_a_row_say_which() {
+        let layout = Layout::of(Table::Events.insert_target()).unwrap();
+        let (first, _) = event("a", 1);
+        let (second, _) = event("b", 2);
+        let whole = [first, second].concat();
+        let cut = layout.rows(&whole[..whole.len() - 1]);
+        assert_eq!(cut, Err(Cut { row: 1 }));
+    }
+
+    #[test]
+    fn an_unknown_column_means_that_rows_cannot_be_found() {
+        assert_eq!(Layout::of("events(uuid,colour)"), None);
+        assert_eq!(Layout::of("events"), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! What delivery needs of ClickHouse; a trait so that the model test can lose answers at will.
+
+use bytes::Bytes;
+use millrace_clickhouse::{ClickHouse, Insert, InsertError, QueryError};
+use millrace_rows::{Month, RowKey, Table};
+use uuid::Uuid;
+
+/// Where rows go.
+pub trait Sink: Clone + Send + Sync + 'static {
+    /// See [`ClickHouse::tokens_are_atomic`].
+    fn tokens_are_atomic(&self) -> bool;
+
+    /// See [`ClickHouse::insert`].
+    fn insert(
+        &self,
+        insert_target: &str,
+        token: &str,
+        blocks: &[Bytes],
+    ) -> impl Future<Output = Result<(), InsertError>> + Send;
+
+    /// See [`ClickHouse::any_present`].
+    fn any_present(
+        &self,
+        table: Table,
+        month: Month,
+        keys: &[RowKey],
+    ) -> impl Future<Output = Result<bool, QueryError>> + Send;
+
+    /// See [`ClickHouse::insert_is_running`].
+    fn insert_is_running(
+        &self,
+        token: &str,
+    ) -> impl Future<Output = Result<bool, QueryError>> + Send;
+
+    /// See [`ClickHouse::server_run`].
+    fn server_run(&self, scope: &str) -> impl Future<Output = Result<Uuid, QueryError>> + Send;
+
+    /// See [`ClickHouse::migrate`]; the error is for the log.
+    fn migrate(&self) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+impl Sink for ClickHouse {
+    fn tokens_are_atomic(&self) -> bool {
+        Self::tokens_are_atomic(self)
+    }
+
+    async fn insert(
+        &self,
+        insert_target: &str,
+        token: &str,
+        blocks: &[Bytes],
+    ) -> Result<(), InsertError> {
+        let insert = Insert {
+            insert_target,
+            token,
+            blocks,
+        };
+        Self::insert(self, &insert).await
+    }
+
+    async fn any_present(
+        &self,
+        table: Table,
+        month: Month,
+        keys: &[RowKey],
+    ) -> Result<bool, QueryError> {
+        Self::any_present(self, table, month, keys).await
+    }
+
+    async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {
+        Self::insert_is_running(self, token).await
+    }
+
+    async fn server_run(&self, scope: &str) -> Result<Uuid, QueryError> {
+        Self::server_run(self, scope).await
+    }
+
+    async fn migrate(&self) -> Result<(), String> {
+        Self::migrate(self).await.map_err(|error| error.to_string())
+    }
+}
