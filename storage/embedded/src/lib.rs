@@ -1,1 +1,134 @@
-//! Placeholder until its first commit.
+//! The embedded ClickHouse: the real engine, loaded from `libchdb.so`, behind the ClickHouse HTTP interface.
+//!
+//! It runs in a process of its own (`millrace clickhouse`), so that a crash of the engine takes neither the log nor the
+//! HTTP front with it, and so that everything else talks to it as to any ClickHouse server.
+//!
+//! # Layout
+//! * [`run`]: the process: engine, listener, graceful end
+//! * [`find_library`]: where the engine's library is
+//! * [`Supervisor`]: keeps that process running, from the side of the parent
+//! * `ffi`: the C interface; the only `unsafe` of the project
+//! * `engine`: start, connections, stop
+//! * `sql`, `request`, `auth`: what a request asks for
+//! * `insert`, `select`, `statement`, `session`: running it
+//! * `http`, `answer`: the wire
+//! * [`testing`] (feature `testing`): a real engine for the tests of any crate
+#![deny(unsafe_code)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+mod answer;
+mod auth;
+mod blocks;
+mod engine;
+mod exception;
+mod ffi;
+mod http;
+mod insert;
+mod library;
+mod request;
+mod select;
+mod serve;
+mod session;
+mod sql;
+mod statement;
+mod supervisor;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod upload;
+
+pub use library::{LibraryError, find_library};
+pub use serve::run;
+pub use supervisor::{State, Status, Supervisor, SupervisorOptions, announce, end_with_parent};
+
+/// What the process needs to know.
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// The engine's library, see [`find_library`].
+    pub library: PathBuf,
+    /// Where the tables are; made if missing.
+    pub data_dir: PathBuf,
+    /// Where to listen; port 0 takes a free one, which `on_ready` is told.
+    pub listen: SocketAddr,
+    /// The one user.
+    pub user: String,
+    /// Its password; never logged.
+    pub password: String,
+    /// All memory the engine may use, bytes; a statement that needs more fails with code 241.
+    pub memory_bytes_max: u64,
+}
+
+impl std::fmt::Debug for EngineOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("EngineOptions")
+            .field("library", &self.library)
+            .field("data_dir", &self.data_dir)
+            .field("listen", &self.listen)
+            .field("user", &self.user)
+            .field("memory_bytes_max", &self.memory_bytes_max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the engine's process could not start or had to end. Each is one sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The library cannot be loaded at all.
+    #[error(
+        "cannot load the ClickHouse engine {path}: {source}; run `npm ci --prefix deploy/embedded` (or `make run`) to install it again"
+    )]
+    Library {
+        /// The file tried.
+        path: PathBuf,
+        /// What the loader says.
+        source: libloading::Error,
+    },
+    /// The library is another version.
+    #[error(
+        "{path} is not the engine version Millrace is made for (it has no `{name}`); run `npm ci --prefix deploy/embedded`"
+    )]
+    Symbol {
+        /// The file loaded.
+        path: PathBuf,
+        /// The function it lacks.
+        name: &'static str,
+    },
+    /// The directory cannot be made, read or written.
+    #[error("cannot use the ClickHouse data directory {path}: {source}")]
+    DataDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another process has it.
+    #[error(
+        "the ClickHouse data directory {path} is in use by another process (pid {holder}); stop that one or choose another --data-dir"
+    )]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The other's process id as it wrote it.
+        holder: String,
+    },
+    /// The engine would not start on that directory; it wrote why to standard error.
+    #[error("the ClickHouse engine would not start on {0}; its reason is in the lines above")]
+    Refused(PathBuf),
+    /// The engine started and then could not answer the simplest question.
+    #[error("the ClickHouse engine does not work: {0}")]
+    FirstQuery(String),
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address} for ClickHouse: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The process lacks threads or file descriptors.
+    #[error("cannot start the ClickHouse process's runtime: {0}")]
+    Runtime(std::io::Error),
+}

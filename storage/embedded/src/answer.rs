@@ -1,0 +1,337 @@
+//! Answers: the head with ClickHouse's headers, and a query's rows from its pipe to the client.
+//!
+//! The first rows are held back until the query has ended or there are [`HOLD_BYTES`] of them, so that a query that fails
+//! early answers with its status. One that fails later ends as on a server: with the error between marks that name the
+//! tag of the `X-ClickHouse-Exception-Tag` header, and a connection that breaks off.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::blocks;
+use crate::engine::Engine;
+use crate::exception::Exception;
+use crate::ffi::Summary;
+use crate::http::Body;
+use crate::statement::{Ended, Started};
+
+/// Rows held back before the head is sent.
+const HOLD_BYTES: usize = 1 << 20;
+/// As much is held back with `wait_end_of_query=1`; longer answers stream after all, to keep memory bounded.
+const HOLD_WAITING_BYTES: usize = 64 << 20;
+/// A client that takes nothing for so long is given up, as a server does (`http_send_timeout`).
+const SEND_MAX: Duration = Duration::from_secs(30);
+const READ_BYTES: usize = 256 << 10;
+
+/// What all answers to one request have in common.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) query_id: String,
+    /// Marks the statement in the engine's process list.
+    pub(crate) tag: String,
+    pub(crate) compress: bool,
+    pub(crate) wait_end_of_query: bool,
+}
+
+/// The thread that runs a statement, and what comes of it.
+pub(crate) type Job = JoinHandle<Result<Ended, Exception>>;
+
+// === impl Context ===
+
+impl Context {
+    /// The answer to a statement that has ended, with all its output.
+    pub(crate) fn finished(&self, ended: &Ended, output: Bytes) -> Response<Body> {
+        let mut response = Response::new(Body::full(self.packed(output)));
+        self.set_headers(response.headers_mut(), &ended.format);
+        set(
+            response.headers_mut(),
+            "x-clickhouse-summary",
+            &summary_text(&ended.finished.summary),
+        );
+        response
+    }
+
+    /// The answer to a statement that failed before anything was sent.
+    pub(crate) fn failed(&self, exception: &Exception) -> Response<Body> {
+        let mut response = failure(exception, &self.engine);
+        set(
+            response.headers_mut(),
+            "x-clickhouse-query-id",
+            &self.query_id,
+        );
+        set(
+            response.headers_mut(),
+            "x-clickhouse-timezone",
+            &self.engine.timezone,
+        );
+        response
+    }
+
+    fn set_headers(&self, headers: &mut HeaderMap, format: &str) {
+        set(headers, "x-clickhouse-query-id", &self.query_id);
+        set(headers, "x-clickhouse-format", format);
+        set(headers, "x-clickhouse-timezone", &self.engine.timezone);
+        set(
+            headers,
+            "x-clickhouse-server-display-name",
+            &self.engine.host,
+        );
+        set(headers, "content-type", content_type(format));
+    }
+
+    fn packed(&self, output: Bytes) -> Bytes {
+        if !self.compress {
+            return output;
+        }
+        let mut packed = Vec::new();
+        blocks::compress_into(&output, &mut packed);
+        packed.into()
+    }
+
+    /// Answers with a query's rows as they come.
+    pub(crate) async fn rows(self, started: Started, job: Job) -> Response<Body> {
+        let mut rows = match Rows::new(started.pipe, job, &self) {
+            Ok(rows) => rows,
+            Err(error) => {
+                return self.failed(&Exception::new(
+                    1002,
+                    &error.to_string(),
+                    "UNKNOWN_EXCEPTION",
+                ));
+            }
+        };
+        let hold = if self.wait_end_of_query {
+            HOLD_WAITING_BYTES
+        } else {
+            HOLD_BYTES
+        };
+        let mut held = BytesMut::new();
+        while held.len() < hold {
+            if rows.read(&mut held).await == 0 {
+                return match rows.end().await {
+                    Ok(ended) => self.finished(&ended, held.freeze()),
+                    Err(exception) => self.failed(&exception),
+                };
+            }
+        }
+        let (sender, body) = Body::stream();
+        let mut response = Response::new(body);
+        self.set_headers(response.headers_mut(), &started.format);
+        let mark = self.tag.get(..16).unwrap_or_default().to_owned();
+        set(response.headers_mut(), "x-clickhouse-exception-tag", &mark);
+        set(
+            response.headers_mut(),
+            "x-clickhouse-summary",
+            &summary_text(&Summary::default()),
+        );
+        tokio::spawn(self.send_rows(rows, held, sender, mark));
+        response
+    }
+
+    /// Sends rows until the query ends or the client does.
+    async fn send_rows(
+        self,
+        mut rows: Rows,
+        held: BytesMut,
+        sender: mpsc::Sender<io::Result<Bytes>>,
+        mark: String,
+    ) {
+        let send = async |bytes: Bytes| {
+            matches!(
+                timeout(SEND_MAX, sender.send(Ok(self.packed(bytes)))).await,
+                Ok(Ok(()))
+            )
+        };
+        if !send(held.freeze()).await {
+            return;
+        }
+        let mut buffer = BytesMut::new();
+        while rows.read(&mut buffer).await > 0 {
+            if !send(buffer.split().freeze()).await {
+                // Dropping `rows` stops the query.
+                return;
+            }
+        }
+        if let Err(exception) = rows.end().await {
+            let text = exception.body(&self.engine.version);
+            let length = text.len();
+            let frame = format!(
+                "\r\n__exception__\r\n{mark}\r\n{text}{length} {mark}\r\n__exception__\r\n"
+            );
+            if send(frame.into()).await {
+                let _ = sender.send(Err(io::Error::other(exception))).await;
+            }
+        }
+    }
+}
+
+/// The reading side of a running query. Dropped before its end, it stops the query.
+struct Rows {
+    pipe: pipe::Receiver,
+    job: Option<Job>,
+    engine: Arc<Engine>,
+    tag: String,
+}
+
+// === impl Rows ===
+
+impl Rows {
+    fn new(pipe: OwnedFd, job: Job, context: &Context) -> io::Result<Self> {
+        let pipe = pipe::Receiver::from_owned_fd(pipe)?;
+        let (engine, tag) = (Arc::clone(&context.engine), context.tag.clone());
+        Ok(Self {
+            pipe,
+            job: Some(job),
+            engine,
+            tag,
+        })
+    }
+
+    /// Appends what the query has written; zero at its end. A pipe has no other errors than being closed.
+    async fn read(&mut self, buffer: &mut BytesMut) -> usize {
+        buffer.reserve(READ_BYTES);
+        self.pipe.read_buf(buffer).await.unwrap_or(0)
+    }
+
+    async fn end(mut self) -> Result<Ended, Exception> {
+        match self.job.take() {
+            Some(job) => ended(job).await,
+            None => Err(Exception::new(
+                1002,
+                "The statement has already ended",
+                "UNKNOWN_EXCEPTION",
+            )),
+        }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        let Some(mut job) = self.job.take() else {
+            return;
+        };
+        let (engine, tag) = (Arc::clone(&self.engine), std::mem::take(&mut self.tag));
+        tokio::spawn(async move {
+            // The query may not yet be in the engine's list when it is looked for, so ask until it has ended.
+            loop {
+                let (engine, tag) = (Arc::clone(&engine), tag.clone());
+                let _ = tokio::task::spawn_blocking(move || engine.kill(&tag)).await;
+                if timeout(Duration::from_millis(500), &mut job).await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// Waits for a statement's thread.
+pub(crate) async fn ended(job: Job) -> Result<Ended, Exception> {
+    job.await.unwrap_or_else(|error| {
+        Err(Exception::new(
+            1001,
+            &format!("The statement's thread ended early: {error}"),
+            "STD_EXCEPTION",
+        ))
+    })
+}
+
+/// An error answer without a statement behind it.
+pub(crate) fn failure(exception: &Exception, engine: &Engine) -> Response<Body> {
+    let mut response = Response::new(Body::full(exception.body(&engine.version).into()));
+    *response.status_mut() = exception.status();
+    set(
+        response.headers_mut(),
+        "x-clickhouse-exception-code",
+        &exception.code.to_string(),
+    );
+    set(
+        response.headers_mut(),
+        "x-clickhouse-server-display-name",
+        &engine.host,
+    );
+    set(
+        response.headers_mut(),
+        "content-type",
+        "text/plain; charset=UTF-8",
+    );
+    response
+}
+
+/// A short answer in plain text.
+pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    set(
+        response.headers_mut(),
+        "content-type",
+        "text/html; charset=UTF-8",
+    );
+    response
+}
+
+/// Sets a header; one whose value cannot stand in a header is left out.
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+fn summary_text(summary: &Summary) -> String {
+    let Summary {
+        read_rows,
+        read_bytes,
+        written_rows,
+        written_bytes,
+        result_rows,
+        result_bytes,
+        elapsed_ns,
+    } = summary;
+    format!(
+        "{{\"read_rows\":\"{read_rows}\",\"read_bytes\":\"{read_bytes}\",\"written_rows\":\"{written_rows}\",\
+         \"written_bytes\":\"{written_bytes}\",\"total_rows_to_read\":\"0\",\"result_rows\":\"{result_rows}\",\
+         \"result_bytes\":\"{result_bytes}\",\"elapsed_ns\":\"{elapsed_ns}\"}}"
+    )
+}
+
+fn content_type(format: &str) -> &'static str {
+    let lower = format.to_ascii_lowercase();
+    match lower.as_str() {
+        "tabseparated"
+        | "tsv"
+        | "tabseparatedraw"
+        | "tsvraw"
+        | "tabseparatedwithnames"
+        | "tsvwithnames"
+        | "tabseparatedwithnamesandtypes"
+        | "tsvwithnamesandtypes" => "text/tab-separated-values; charset=UTF-8",
+        "csv" => "text/csv; charset=UTF-8; header=absent",
+        "csvwithnames" | "csvwithnamesandtypes" => "text/csv; charset=UTF-8; header=present",
+        "jsoneachrow" | "jsonlines" | "ndjson" | "jsoncompacteachrow" => {
+            "application/x-ndjson; charset=UTF-8"
+        }
+        "xml" => "application/xml; charset=UTF-8",
+        "rowbinary"
+        | "rowbinarywithnames"
+        | "rowbinarywithnamesandtypes"
+        | "native"
+        | "parquet"
+        | "arrow"
+        | "arrowstream"
+        | "orc"
+        | "avro"
+        | "protobuf"
+        | "msgpack" => "application/octet-stream",
+        other if other.starts_with("json") => "application/json; charset=UTF-8",
+        _ => "text/plain; charset=UTF-8",
+    }
+}

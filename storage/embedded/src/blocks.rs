@@ -1,0 +1,257 @@
+//! ClickHouse's compressed blocks, the framing of `compress=1` and `decompress=1`.
+//!
+//! ```text
+//! checksum  16 bytes  CityHash128 (version 1.0.2) of all that follows
+//! method     1 byte   0x82 LZ4, 0x02 stored
+//! size       4 bytes  little-endian, compressed bytes including these nine bytes of header
+//! raw size   4 bytes  little-endian, bytes after decompression
+//! data
+//! ```
+
+use std::io::{self, Read};
+
+use cityhash_rs::cityhash_102_128;
+
+use crate::exception::Exception;
+
+const CHECKSUM_BYTES: usize = 16;
+const HEADER_BYTES: usize = 9;
+const METHOD_LZ4: u8 = 0x82;
+const METHOD_NONE: u8 = 0x02;
+
+/// No block may claim more than this, compressed or not; ClickHouse itself allows 1 GiB, its writers make 1 MiB.
+const BLOCK_BYTES_MAX: usize = 128 << 20;
+
+/// Bytes we put into one block when writing.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+
+/// Reads the decompressed content of a run of blocks; every checksum is verified before its bytes are given out.
+pub(crate) struct BlockReader<R> {
+    source: R,
+    compressed: Vec<u8>,
+    raw: Vec<u8>,
+    /// How much of `raw` has been given out.
+    given: usize,
+}
+
+// === impl BlockReader ===
+
+impl<R: Read> BlockReader<R> {
+    pub(crate) fn new(source: R) -> Self {
+        Self {
+            source,
+            compressed: Vec::new(),
+            raw: Vec::new(),
+            given: 0,
+        }
+    }
+
+    /// Loads the next block into `raw`. False at a clean end, which is between two blocks.
+    fn load(&mut self) -> io::Result<bool> {
+        let mut prefix = [0; CHECKSUM_BYTES + HEADER_BYTES];
+        let got = read_full(&mut self.source, &mut prefix)?;
+        if got == 0 {
+            return Ok(false);
+        }
+        if got < prefix.len() {
+            return Err(failure(
+                33,
+                "Compressed data ends inside the header of a block",
+                "CANNOT_READ_ALL_DATA",
+            ));
+        }
+        let [
+            c0,
+            c1,
+            c2,
+            c3,
+            c4,
+            c5,
+            c6,
+            c7,
+            d0,
+            d1,
+            d2,
+            d3,
+            d4,
+            d5,
+            d6,
+            d7,
+            method,
+            s0,
+            s1,
+            s2,
+            s3,
+            r0,
+            r1,
+            r2,
+            r3,
+        ] = prefix;
+        let checksum = (
+            u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
+            u64::from_le_bytes([d0, d1, d2, d3, d4, d5, d6, d7]),
+        );
+        let size = u32::from_le_bytes([s0, s1, s2, s3]) as usize;
+        let raw_size = u32::from_le_bytes([r0, r1, r2, r3]) as usize;
+        if size < HEADER_BYTES || size > BLOCK_BYTES_MAX || raw_size > BLOCK_BYTES_MAX {
+            return Err(failure(
+                39,
+                "Too large or impossible size of a compressed block",
+                "TOO_LARGE_SIZE_COMPRESSED",
+            ));
+        }
+        self.compressed.clear();
+        self.compressed
+            .extend_from_slice(&[method, s0, s1, s2, s3, r0, r1, r2, r3]);
+        let rest = size - HEADER_BYTES;
+        if (&mut self.source)
+            .take(rest as u64)
+            .read_to_end(&mut self.compressed)?
+            < rest
+        {
+            return Err(failure(
+                33,
+                "Compressed data ends inside a block",
+                "CANNOT_READ_ALL_DATA",
+            ));
+        }
+        if checksum_of(&self.compressed) != checksum {
+            return Err(failure(
+                40,
+                "Checksum doesn't match: corrupted data",
+                "CHECKSUM_DOESNT_MATCH",
+            ));
+        }
+        self.decompress(method, raw_size)?;
+        Ok(true)
+    }
+
+    fn decompress(&mut self, method: u8, raw_size: usize) -> io::Result<()> {
+        let data = self.compressed.get(HEADER_BYTES..).unwrap_or_default();
+        self.given = 0;
+        self.raw.resize(raw_size, 0);
+        let written = match method {
+            METHOD_LZ4 => lz4_flex::block::decompress_into(data, &mut self.raw)
+                .map_err(|_| failure(271, "Cannot decompress an LZ4 block", "CANNOT_DECOMPRESS"))?,
+            METHOD_NONE if data.len() == raw_size => {
+                self.raw.copy_from_slice(data);
+                raw_size
+            }
+            _ => {
+                return Err(failure(
+                    89,
+                    &format!("Compression method 0x{method:02x} is not supported here; use LZ4"),
+                    "UNKNOWN_COMPRESSION_METHOD",
+                ));
+            }
+        };
+        if written != raw_size {
+            return Err(failure(
+                271,
+                "A compressed block has not the size it says",
+                "CANNOT_DECOMPRESS",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for BlockReader<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.raw.len() {
+            if !self.load()? {
+                return Ok(0);
+            }
+        }
+        let rest = self.raw.get(self.given..).unwrap_or_default();
+        let count = rest.len().min(out.len());
+        if let (Some(from), Some(to)) = (rest.get(..count), out.get_mut(..count)) {
+            to.copy_from_slice(from);
+        }
+        self.given += count;
+        Ok(count)
+    }
+}
+
+/// Appends `raw` to `out` as LZ4 blocks.
+pub(crate) fn compress_into(raw: &[u8], out: &mut Vec<u8>) {
+    for piece in raw.chunks(WRITE_BYTES_MAX) {
+        let mut block =
+            vec![0; HEADER_BYTES + lz4_flex::block::get_maximum_output_size(piece.len())];
+        let (header, data) = block.split_at_mut(HEADER_BYTES);
+        // The buffer has the size that compression can at most need, so this cannot fail.
+        let Ok(written) = lz4_flex::block::compress_into(piece, data) else {
+            continue;
+        };
+        let size = (HEADER_BYTES + written) as u32;
+        let fields = std::iter::once(METHOD_LZ4)
+            .chain(size.to_le_bytes())
+            .chain((piece.len() as u32).to_le_bytes());
+        for (slot, byte) in header.iter_mut().zip(fields) {
+            *slot = byte;
+        }
+        block.truncate(HEADER_BYTES + written);
+        let (low, high) = checksum_of(&block);
+        out.extend_from_slice(&low.to_le_bytes());
+        out.extend_from_slice(&high.to_le_bytes());
+        out.extend_from_slice(&block);
+    }
+}
+
+/// The two halves in the order they stand in the file.
+fn checksum_of(bytes: &[u8]) -> (u64, u64) {
+    let hash = cityhash_102_128(bytes);
+    ((hash >> 64) as u64, hash as u64)
+}
+
+/// Reads until `buffer` is full or the source ends.
+pub(crate) fn read_full(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match source.read(rest) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn failure(code: u32, message: &str, name: &str) -> io::Error {
+    io::Error::other(Exception::new(code, message, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        BlockReader::new(bytes).read_to_end(&mut out).map(|_| out)
+    }
+
+    #[test]
+    fn what_is_compressed_is_read_back() {
+        for length in [0, 1, 100, WRITE_BYTES_MAX, 3 * WRITE_BYTES_MAX + 1] {
+            let raw: Vec<u8> = (0..length).map(|at| (at * at / 7) as u8).collect();
+            let mut packed = Vec::new();
+            compress_into(&raw, &mut packed);
+            assert_eq!(read(&packed).unwrap(), raw, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_byte_is_an_error() {
+        let mut packed = Vec::new();
+        compress_into(b"rows of an insert, rows of an insert", &mut packed);
+        for cut in 1..packed.len() {
+            assert!(read(&packed[..cut]).is_err(), "cut at {cut}");
+        }
+        for at in 0..packed.len() {
+            let mut damaged = packed.clone();
+            damaged[at] ^= 1;
+            assert!(read(&damaged).is_err(), "flipped at {at}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The running engine: started once per process on one data directory, asked through connections.
+//!
+//! A connection is a session with its own settings, database and temporary tables, and makes one statement at a time.
+//! Opening one costs about 0.4 ms against 1 ms for the smallest query, so each statement gets a fresh one: nothing a
+//! statement sets can leak into the next, and as many run at once as are asked for.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::exception::Exception;
+use crate::ffi::{Api, Connection, LoadError, Parameters};
+use crate::{EngineError, EngineOptions};
+
+/// Blocks of one INSERT are joined up to this many bytes, so that an insert of up to 1 000 000 rows and 128 MiB is one
+/// block and hence one part. Columns take more memory than RowBinary does: 8 bytes more for each string.
+const INSERT_BLOCK_BYTES: u64 = 1 << 30;
+/// As above, in rows; a client's insert of exactly one million rows has room to spare.
+const INSERT_BLOCK_ROWS: u64 = 1_048_576;
+
+/// The engine of this process.
+pub(crate) struct Engine {
+    api: Arc<Api>,
+    /// What every connection is opened with.
+    arguments: Vec<CString>,
+    /// Kept open so that the engine runs from start to shutdown; also used to stop statements.
+    keeper: Mutex<Option<Connection>>,
+    /// As `version()` answers.
+    pub(crate) version: String,
+    /// As `timezone()` answers.
+    pub(crate) timezone: String,
+    /// As `hostName()` answers.
+    pub(crate) host: String,
+    /// Held while the process lives; a second process on the same directory is refused by it.
+    _lock: File,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// Loads the library and opens the data directory.
+    pub(crate) fn start(options: &EngineOptions) -> Result<Self, EngineError> {
+        let lock = lock_directory(&options.data_dir)?;
+        let path = options.library.clone();
+        let api = Api::load(&path).map_err(|error| match error {
+            LoadError::Open(source) => EngineError::Library { path, source },
+            LoadError::Symbol(missing) => EngineError::Symbol {
+                path,
+                name: missing.0,
+            },
+        })?;
+        let arguments = arguments(options)?;
+        let refused = || EngineError::Refused(options.data_dir.clone());
+        let mut keeper = api.connect(&arguments).ok_or_else(refused)?;
+        let facts = keeper
+            .query(
+                b"SELECT version(), timezone(), hostName()",
+                "TabSeparatedRaw",
+                &Parameters::default(),
+            )
+            .map_err(|exception| EngineError::FirstQuery(exception.text))?;
+        let facts = String::from_utf8_lossy(&facts.data).trim_end().to_owned();
+        let mut facts = facts.split('\t').map(str::to_owned);
+        let mut fact = || facts.next().unwrap_or_default();
+        Ok(Self {
+            version: fact(),
+            timezone: fact(),
+            host: fact(),
+            api,
+            arguments,
+            keeper: Mutex::new(Some(keeper)),
+            _lock: lock,
+        })
+    }
+
+    /// Opens a connection of its own.
+    pub(crate) fn connection(&self) -> Result<Connection, Exception> {
+        self.api.connect(&self.arguments).ok_or_else(|| {
+            Exception::new(
+                1002,
+                "The engine opened no connection; it is shutting down",
+                "UNKNOWN_EXCEPTION",
+            )
+        })
+    }
+
+    /// Asks the engine to stop the statements whose `log_comment` begins with `tag`. Returns at once.
+    pub(crate) fn kill(&self, tag: &str) {
+        let parameters = Parameters(vec![("tag".to_owned(), tag.to_owned())]);
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(connection) = keeper.as_mut() else {
+            return;
+        };
+        let sql =
+            b"KILL QUERY WHERE startsWith(Settings['log_comment'], {tag:String}) ASYNC FORMAT Null";
+        if let Err(exception) = connection.query(sql, "Null", &parameters) {
+            tracing::warn!(error = %exception, "could not stop a statement whose client has gone");
+        }
+    }
+
+    /// Closes the engine, joining its threads. False if a connection is still open.
+    pub(crate) fn shutdown(&self) -> bool {
+        self.keeper
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        self.api.shutdown()
+    }
+}
+
+/// Server options, read when the first connection starts the engine, and query settings, which hold for every connection.
+fn arguments(options: &EngineOptions) -> Result<Vec<CString>, EngineError> {
+    let memory = options.memory_bytes_max;
+    let path = options
+        .data_dir
+        .to_str()
+        .ok_or_else(|| EngineError::Refused(options.data_dir.clone()))?;
+    let list = [
+        "millrace".to_owned(),
+        format!("--path={path}"),
+        "--timezone=UTC".to_owned(),
+        format!("--max_server_memory_usage={memory}"),
+        // The caches count towards the cap, and by default each alone may be larger than it.
+        format!("--mark_cache_size={}", memory / 16),
+        format!("--primary_index_cache_size={}", memory / 16),
+        format!("--index_mark_cache_size={}", memory / 64),
+        "--uncompressed_cache_size=0".to_owned(),
+        "--index_uncompressed_cache_size=0".to_owned(),
+        format!("--query_condition_cache_size={}", memory / 64),
+        format!("--compiled_expression_cache_size={}", memory / 64),
+        // As a server has them; the library's own defaults are those of a command-line tool.
+        "--implicit_select=0".to_owned(),
+        "--allow_introspection_functions=0".to_owned(),
+        "--async_insert=0".to_owned(),
+        "--progress=off".to_owned(),
+        format!("--max_insert_block_size={INSERT_BLOCK_ROWS}"),
+        format!("--min_insert_block_size_rows={INSERT_BLOCK_ROWS}"),
+        format!("--min_insert_block_size_bytes={INSERT_BLOCK_BYTES}"),
+    ];
+    list.into_iter()
+        .map(|text| CString::new(text).map_err(|_| EngineError::Refused(options.data_dir.clone())))
+        .collect()
+}
+
+/// Makes the directory if need be and takes its lock, so that a mistake is told in our words before the engine starts.
+fn lock_directory(directory: &Path) -> Result<File, EngineError> {
+    let unusable = |source| EngineError::DataDirectory {
+        path: directory.to_owned(),
+        source,
+    };
+    fs::create_dir_all(directory).map_err(unusable)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = options
+        .open(directory.join("millrace.lock"))
+        .map_err(unusable)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut holder = String::new();
+        file.read_to_string(&mut holder).map_err(unusable)?;
+        return Err(EngineError::Locked {
+            path: directory.to_owned(),
+            holder: holder.trim().to_owned(),
+        });
+    }
+    file.set_len(0).map_err(unusable)?;
+    writeln!(file, "{}", std::process::id()).map_err(unusable)?;
+    Ok(file)
+}

@@ -1,0 +1,47 @@
+//! Where the engine's library is.
+
+use std::path::{Path, PathBuf};
+
+/// Below the project's folder, where `npm ci` puts it.
+const INSTALLED: &str = "deploy/embedded/node_modules/@chdb/lib-linux-x64-gnu/libchdb.so";
+
+/// The engine's library is not on this machine, or not where it was said to be.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// A file was named, and it is not there.
+    #[error(
+        "the ClickHouse engine library {0} does not exist; correct MILLRACE_LIBCHDB or unset it"
+    )]
+    NotThere(PathBuf),
+    /// None of the usual places has it.
+    #[error(
+        "the ClickHouse engine is not installed; run `npm ci --prefix deploy/embedded` (or `make run`) in the \
+         project's folder, or name its libchdb.so with MILLRACE_LIBCHDB, or use a ClickHouse server with --clickhouse-url"
+    )]
+    NotInstalled,
+}
+
+/// Finds the library: `explicit` if given (`MILLRACE_LIBCHDB`, read by the caller), else in `deploy/embedded` below the
+/// current folder, below any folder above the executable, or below the folder the crate was built in.
+///
+/// # Errors
+/// Says what to run when nothing is found.
+pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf, LibraryError> {
+    if let Some(path) = explicit {
+        return if path.is_file() {
+            Ok(path.to_owned())
+        } else {
+            Err(LibraryError::NotThere(path.to_owned()))
+        };
+    }
+    let executable = std::env::current_exe().unwrap_or_default();
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::env::current_dir()
+        .iter()
+        .map(PathBuf::as_path)
+        .chain(executable.ancestors().skip(1))
+        .chain(built_in.ancestors().skip(1).take(2))
+        .map(|folder| folder.join(INSTALLED))
+        .find(|path| path.is_file())
+        .ok_or(LibraryError::NotInstalled)
+}

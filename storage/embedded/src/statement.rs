@@ -1,0 +1,188 @@
+//! Runs one request's statement on the thread that belongs to it.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use tokio::sync::oneshot;
+
+use crate::engine::Engine;
+use crate::exception::Exception;
+use crate::ffi::{Connection, Finished};
+use crate::insert::Insert;
+use crate::request::{Asked, quoted_name};
+use crate::select;
+use crate::session::Sessions;
+use crate::sql::{Shape, shape};
+use crate::upload::from_io;
+
+/// Longest statement text without its rows, bytes; `max_query_size` of the engine.
+const QUERY_BYTES_MAX: usize = 262_144;
+const FORMAT_DEFAULT: &str = "TabSeparated";
+
+/// A query has begun to answer: its rows come out of `pipe`.
+pub(crate) struct Started {
+    pub(crate) pipe: OwnedFd,
+    pub(crate) format: String,
+}
+
+/// A statement has ended; for a query, the rows have gone through the pipe.
+pub(crate) struct Ended {
+    pub(crate) finished: Finished,
+    pub(crate) format: String,
+}
+
+/// One statement with everything it needs.
+pub(crate) struct Statement {
+    pub(crate) asked: Asked,
+    /// Marks it in the engine's process list, so that it can be stopped.
+    pub(crate) tag: String,
+    pub(crate) body: Box<dyn Read + Send>,
+    pub(crate) started: oneshot::Sender<Started>,
+}
+
+// === impl Statement ===
+
+impl Statement {
+    /// Runs it to its end. Blocks.
+    pub(crate) fn run(self, engine: &Engine, sessions: &Sessions) -> Result<Ended, Exception> {
+        let mut lease = sessions.lease(engine, self.asked.session.as_ref())?;
+        let undo = lease.is_session().then(|| self.undo_statement());
+        prepare(&mut lease.connection, &self.asked, &self.tag)?;
+        let outcome = self.run_prepared(&mut lease.connection);
+        if let Some(sql) = undo
+            && lease
+                .connection
+                .query(sql.as_bytes(), "", &Default::default())
+                .is_ok()
+        {
+            lease.keep();
+        }
+        outcome
+    }
+
+    fn run_prepared(mut self, connection: &mut Connection) -> Result<Ended, Exception> {
+        let (text, shape) = self.read_text()?;
+        match shape {
+            Shape::Insert {
+                head,
+                format,
+                data_at,
+            } => {
+                let first = text.get(data_at..).unwrap_or_default();
+                let parameters = &self.asked.parameters;
+                let insert = Insert {
+                    head: &head,
+                    format: &format,
+                    first,
+                    parameters,
+                };
+                let finished = insert.run(connection, &mut self.body)?;
+                Ok(Ended { finished, format })
+            }
+            Shape::Other {
+                into_outfile: true, ..
+            } => Err(Exception::new(
+                358,
+                "INTO OUTFILE is not allowed",
+                "INTO_OUTFILE_NOT_ALLOWED",
+            )),
+            Shape::Other {
+                format, body_end, ..
+            } => {
+                let analyzed = connection.analyze(&text);
+                if analyzed.statement_count > 1 {
+                    return Err(Exception::new(
+                        62,
+                        "Syntax error: Multi-statements are not allowed",
+                        "SYNTAX_ERROR",
+                    ));
+                }
+                let default = self
+                    .asked
+                    .default_format
+                    .as_deref()
+                    .unwrap_or(FORMAT_DEFAULT);
+                let parameters = &self.asked.parameters;
+                if analyzed.reads_only {
+                    let text = select::Text {
+                        sql: &text,
+                        body_end,
+                        format: format.as_ref(),
+                        default,
+                    };
+                    return select::run(connection, &text, parameters, self.started);
+                }
+                let named = format.map_or(default.to_owned(), |clause| clause.name);
+                let finished = connection.query(&text, default, parameters)?;
+                Ok(Ended {
+                    finished,
+                    format: named,
+                })
+            }
+        }
+    }
+
+    /// Reads the statement: the `query` parameter, a line break, and of the body as much as belongs to the statement.
+    fn read_text(&mut self) -> Result<(Vec<u8>, Shape), Exception> {
+        let mut text = std::mem::take(&mut self.asked.query).into_bytes();
+        if !text.is_empty() {
+            text.push(b'\n');
+            let found = shape(&text);
+            if matches!(found, Shape::Insert { .. }) {
+                return Ok((text, found));
+            }
+        }
+        let limit = self.query_bytes_max().max(text.len());
+        let room = (limit - text.len()) as u64 + 1;
+        (&mut self.body)
+            .take(room)
+            .read_to_end(&mut text)
+            .map_err(|error| from_io(&error))?;
+        let found = shape(&text);
+        if text.len() > limit && !matches!(found, Shape::Insert { .. }) {
+            let message = format!(
+                "Syntax error: Max query size exceeded ({limit} bytes; setting max_query_size)"
+            );
+            return Err(Exception::new(62, &message, "SYNTAX_ERROR"));
+        }
+        Ok((text, found))
+    }
+
+    fn query_bytes_max(&self) -> usize {
+        let setting = self
+            .asked
+            .settings
+            .iter()
+            .rev()
+            .find(|(name, _)| name == "max_query_size");
+        setting
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(QUERY_BYTES_MAX)
+    }
+
+    /// A request's settings hold for that request only, also in a session. A setting that the session had SET itself
+    /// goes back to its default, not to that value.
+    fn undo_statement(&self) -> String {
+        let names = self
+            .asked
+            .settings
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .filter(|name| *name != "log_comment");
+        let list: String = names.map(|name| format!(", {name} = DEFAULT")).collect();
+        format!("SET log_comment = DEFAULT{list}")
+    }
+}
+
+fn prepare(connection: &mut Connection, asked: &Asked, tag: &str) -> Result<(), Exception> {
+    let none = Default::default();
+    if let Some(database) = asked.database.as_deref().filter(|name| !name.is_empty()) {
+        connection.query(
+            format!("USE {}", quoted_name(database)).as_bytes(),
+            "",
+            &none,
+        )?;
+    }
+    connection.query(asked.set_statement(tag).as_bytes(), "", &none)?;
+    Ok(())
+}

@@ -1,0 +1,344 @@
+//! Keeps the engine's process running, from the parent's side.
+//!
+//! `Starting => Up => Waiting => Starting …`, and `Stopped` at the end. One thread starts the process and stays with it for
+//! as long as the supervisor lives: the kernel ends a child with the thread that started it, see [`end_with_parent`].
+
+use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use backon::BackoffBuilder as _;
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use tokio::sync::watch;
+
+/// What the child writes to standard output, followed by its address, when it answers requests.
+const READY: &str = "millrace-clickhouse ready ";
+
+/// The pace of restarts and of the end.
+#[derive(Clone, Debug)]
+pub struct SupervisorOptions {
+    /// Wait before the first restart; doubles with each further one.
+    pub backoff_min: Duration,
+    /// Longest wait between two restarts.
+    pub backoff_max: Duration,
+    /// A process that ran for so long was healthy: the next restart waits `backoff_min` again.
+    pub healthy_after: Duration,
+    /// How long the process may take to end after SIGTERM before it is killed.
+    pub grace: Duration,
+}
+
+impl Default for SupervisorOptions {
+    fn default() -> Self {
+        Self {
+            backoff_min: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(10),
+            healthy_after: Duration::from_secs(30),
+            grace: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Where the process is in its life.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum State {
+    /// The process runs and does not answer yet.
+    Starting,
+    /// It answers at `address` since `since`.
+    Up {
+        /// Where it listens.
+        address: SocketAddr,
+        /// When it became ready.
+        since: Instant,
+    },
+    /// It died and is started again after a wait.
+    Waiting,
+    /// The supervisor was stopped.
+    Stopped,
+}
+
+/// What there is to know of the process now.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Where it is in its life.
+    pub state: State,
+    /// Its process id, while it runs.
+    pub pid: Option<u32>,
+    /// How often it had to be started again.
+    pub restarts: u64,
+    /// How the last process ended, in words: exit status and last line of standard error.
+    pub last_end: Option<String>,
+}
+
+/// Starts the process again whenever it ends, until stopped or dropped.
+pub struct Supervisor {
+    status: watch::Receiver<Status>,
+    /// Dropped to ask the thread to stop.
+    stop: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Tells the supervisor above that requests are answered. To be called by the child's `on_ready`.
+pub fn announce(address: SocketAddr) {
+    let mut out = io::stdout().lock();
+    // Without a supervisor nobody may be reading; that is no reason to end.
+    let _ = writeln!(out, "{READY}{address}").and_then(|()| out.flush());
+}
+
+/// Makes this process end by SIGKILL when the thread that started it ends. `parent` is the process id it was given; if
+/// that one is gone already, this is an error.
+///
+/// # Errors
+/// The parent is gone, or the kernel refuses.
+pub fn end_with_parent(parent: u32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have died before the signal was set.
+    let alive =
+        getppid().is_some_and(|pid| u32::try_from(pid.as_raw_nonzero().get()) == Ok(parent));
+    if alive {
+        Ok(())
+    } else {
+        Err(io::Error::other("the parent process has ended"))
+    }
+}
+
+// === impl Supervisor ===
+
+impl Supervisor {
+    /// Starts the thread and through it the process. `command` makes the command line; from the first start on it is
+    /// given the address the process chose, so that a free port (0) stays the same over restarts. The child should call
+    /// [`end_with_parent`] first and [`announce`] when ready.
+    ///
+    /// # Errors
+    /// The thread cannot be started. That the command fails is seen in the status.
+    pub fn start(
+        options: SupervisorOptions,
+        command: impl FnMut(Option<SocketAddr>) -> Command + Send + 'static,
+    ) -> io::Result<Self> {
+        let initial = Status {
+            state: State::Starting,
+            pid: None,
+            restarts: 0,
+            last_end: None,
+        };
+        let (status_sender, status) = watch::channel(initial);
+        let (stop, stopping) = sync_channel(0);
+        let keeper = Keeper {
+            options,
+            command,
+            status: status_sender,
+            address: None,
+            stopping,
+        };
+        let thread = thread::Builder::new()
+            .name("clickhouse-super".into())
+            .spawn(move || keeper.keep())?;
+        Ok(Self {
+            status,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// The status, to be read or waited on.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+
+    /// Ends the process: SIGTERM, the grace period, SIGKILL. Blocks until it has ended.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the ClickHouse supervisor's thread panicked");
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The supervising thread.
+struct Keeper<F> {
+    options: SupervisorOptions,
+    command: F,
+    status: watch::Sender<Status>,
+    /// Where the first process listened.
+    address: Option<SocketAddr>,
+    /// Closed when the end is asked for.
+    stopping: Receiver<()>,
+}
+
+enum Next {
+    Restart,
+    Stop,
+}
+
+// === impl Keeper ===
+
+impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
+    fn keep(mut self) {
+        let mut waits = self.waits();
+        loop {
+            let begun = Instant::now();
+            if let Next::Stop = self.run_once() {
+                break;
+            }
+            if begun.elapsed() >= self.options.healthy_after {
+                waits = self.waits();
+            }
+            let wait = waits.next().unwrap_or(self.options.backoff_max);
+            self.status.send_modify(|status| {
+                status.state = State::Waiting;
+                status.pid = None;
+                status.restarts += 1;
+            });
+            let last = self.status.borrow().last_end.clone().unwrap_or_default();
+            tracing::warn!(
+                wait_ms = wait.as_millis() as u64,
+                "the ClickHouse process ended: {last}; starting it again"
+            );
+            if self.stop_asked(wait) {
+                break;
+            }
+        }
+        self.status.send_modify(|status| {
+            status.state = State::Stopped;
+            status.pid = None;
+        });
+    }
+
+    fn waits(&self) -> impl Iterator<Item = Duration> + use<F> {
+        backon::ExponentialBuilder::default()
+            .with_min_delay(self.options.backoff_min)
+            .with_max_delay(self.options.backoff_max)
+            .without_max_times()
+            .build()
+    }
+
+    /// Runs one process to its end.
+    fn run_once(&mut self) -> Next {
+        let mut command = (self.command)(self.address);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                self.status.send_modify(|status| {
+                    status.last_end = Some(format!("it did not start: {error}"))
+                });
+                return Next::Restart;
+            }
+        };
+        self.status.send_modify(|status| {
+            status.state = State::Starting;
+            status.pid = Some(child.id());
+        });
+        let ready = child.stdout.take().map(|out| self.watch_ready(out));
+        let (line_sender, lines) = sync_channel(64);
+        let errors = child
+            .stderr
+            .take()
+            .map(|err| thread::spawn(move || forward_errors(err, &line_sender)));
+        let next = self.watch(&mut child, &lines);
+        for thread in [ready, errors].into_iter().flatten() {
+            let _ = thread.join();
+        }
+        next
+    }
+
+    /// Reads standard output for the line that says that the process is ready, and on until it is closed.
+    fn watch_ready(&self, out: impl Read + Send + 'static) -> JoinHandle<()> {
+        let status = self.status.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                if let Some(address) = line.strip_prefix(READY).and_then(|text| text.parse().ok()) {
+                    let since = Instant::now();
+                    status.send_modify(|status| status.state = State::Up { address, since });
+                }
+            }
+        })
+    }
+
+    /// Waits for the process to end, or ends it when asked to. A closed standard error is how its end is noticed.
+    fn watch(&mut self, child: &mut Child, lines: &Receiver<String>) -> Next {
+        let mut last_line = None;
+        loop {
+            if let State::Up { address, .. } = self.status.borrow().state {
+                self.address = Some(address);
+            }
+            match lines.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => last_line = Some(line),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    let ended = child
+                        .wait()
+                        .map_or_else(|error| error.to_string(), |status| status.to_string());
+                    let last_line = last_line
+                        .map(|line| format!(", last words: {line}"))
+                        .unwrap_or_default();
+                    self.status.send_modify(|status| {
+                        status.last_end = Some(format!("{ended}{last_line}"))
+                    });
+                    return if self.stop_asked(Duration::ZERO) {
+                        Next::Stop
+                    } else {
+                        Next::Restart
+                    };
+                }
+            }
+            if self.stop_asked(Duration::ZERO) {
+                self.end(child, lines);
+                return Next::Stop;
+            }
+        }
+    }
+
+    /// SIGTERM, the grace period, SIGKILL; by process id, which is ours until it has been waited for.
+    fn end(&self, child: &mut Child, lines: &Receiver<String>) {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        if let Some(Err(error)) = pid.map(|pid| kill_process(pid, Signal::TERM)) {
+            tracing::warn!(%error, "cannot ask the ClickHouse process to end");
+        }
+        let deadline = Instant::now() + self.options.grace;
+        while lines.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            != Err(RecvTimeoutError::Disconnected)
+        {
+            if Instant::now() >= deadline {
+                tracing::warn!(
+                    "the ClickHouse process did not end in its grace period and is killed"
+                );
+                let _ = child.kill();
+                break;
+            }
+        }
+        let _ = child.wait();
+    }
+
+    /// True when the end was asked for, now or within `wait`.
+    fn stop_asked(&self, wait: Duration) -> bool {
+        self.stopping.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)
+    }
+}
+
+/// Logs what the process writes to standard error and passes the lines on.
+fn forward_errors(err: impl Read, lines: &SyncSender<String>) {
+    for line in BufReader::new(err).lines().map_while(Result::ok) {
+        tracing::info!(target: "clickhouse", "{line}");
+        // Only the last line is kept; when the receiver is behind, some are skipped.
+        let _ = lines.try_send(line);
+    }
+}

@@ -1,0 +1,228 @@
+//! A real engine for the tests of any crate. Use, in an integration test binary (`tests/it/main.rs`):
+//!
+//! ```text
+//! millrace_embedded::engine_process!();                   // once, at the root of the binary
+//! let engine = millrace_embedded::testing::shared();      // one engine for the whole binary: use own databases
+//! let own = millrace_embedded::testing::TestEngine::start();   // or one that may be killed
+//! ```
+//!
+//! The macro is a hidden test which the binary runs again in a child process; without the child's environment it does
+//! nothing. With `MILLRACE_TEST_CLICKHOUSE_URL` (and `_USER`, `_PASSWORD`), `shared` is that server instead.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "test support: it fails the test, and the environment is how the child is told"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::{EngineOptions, find_library, run};
+
+const DATA_DIR: &str = "MILLRACE_TEST_ENGINE_DATA_DIR";
+const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
+const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
+const READY: &str = "millrace-test-engine ready ";
+/// The name of the test that [`engine_process!`](crate::engine_process) makes.
+const PROCESS_TEST: &str = "engine_process";
+
+/// Makes the hidden test that is the engine's process. Once, at the root of a test binary.
+#[macro_export]
+macro_rules! engine_process {
+    () => {
+        #[test]
+        fn engine_process() {
+            $crate::testing::engine_process();
+        }
+    };
+}
+
+/// A ClickHouse to test against.
+pub struct TestEngine {
+    /// `http://host:port`, without a slash at the end.
+    pub url: String,
+    /// Its user.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+    process: Option<Process>,
+}
+
+struct Process {
+    child: Child,
+    /// Closed by our end, whatever it is, upon which the child ends too.
+    stdin: Option<ChildStdin>,
+    data_dir: Arc<tempfile::TempDir>,
+    address: SocketAddr,
+    memory_bytes_max: u64,
+}
+
+/// The engine that the tests of a binary share: an outside server if one is named, else started once.
+pub fn shared() -> &'static TestEngine {
+    static SHARED: OnceLock<TestEngine> = OnceLock::new();
+    SHARED.get_or_init(|| outside().unwrap_or_else(TestEngine::start))
+}
+
+/// The server of `MILLRACE_TEST_CLICKHOUSE_URL`, if that is set.
+pub fn outside() -> Option<TestEngine> {
+    let url = std::env::var("MILLRACE_TEST_CLICKHOUSE_URL").ok()?;
+    let user = std::env::var("MILLRACE_TEST_CLICKHOUSE_USER").unwrap_or_else(|_| "default".into());
+    let password = std::env::var("MILLRACE_TEST_CLICKHOUSE_PASSWORD").unwrap_or_default();
+    Some(TestEngine {
+        url: url.trim_end_matches('/').into(),
+        user,
+        password,
+        process: None,
+    })
+}
+
+// === impl TestEngine ===
+
+impl TestEngine {
+    /// Starts an engine of its own, with 2 GiB of memory, on a free port and a new directory.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with_memory(2 << 30)
+    }
+
+    /// The same with another memory cap, in bytes.
+    #[must_use]
+    pub fn start_with_memory(memory_bytes_max: u64) -> Self {
+        let data_dir = Arc::new(tempfile::tempdir().expect("a temporary directory"));
+        let process = Process::start(
+            data_dir,
+            SocketAddr::from(([127, 0, 0, 1], 0)),
+            memory_bytes_max,
+        );
+        let url = format!("http://{}", process.address);
+        Self {
+            url,
+            user: "millrace".into(),
+            password: "test's password".into(),
+            process: Some(process),
+        }
+    }
+
+    /// The engine's process id; `None` for an outside server.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.child.id())
+    }
+
+    /// Where its tables are; `None` for an outside server.
+    #[must_use]
+    pub fn data_dir(&self) -> Option<&Path> {
+        self.process.as_ref().map(|process| process.data_dir.path())
+    }
+
+    /// Ends the engine as a crash does. For one that was started here.
+    pub fn kill9(&mut self) {
+        let process = self
+            .process
+            .as_mut()
+            .expect("an engine started by this test");
+        process.child.kill().expect("the engine's process");
+        process.child.wait().expect("the engine's process");
+    }
+
+    /// Ends the engine as an operator does, and waits for it.
+    pub fn stop(&mut self) {
+        let process = self
+            .process
+            .as_mut()
+            .expect("an engine started by this test");
+        drop(process.stdin.take());
+        process.child.wait().expect("the engine's process");
+    }
+
+    /// Starts the engine again, after [`kill9`](Self::kill9) or [`stop`](Self::stop), on the same port and directory.
+    pub fn restart(&mut self) {
+        let old = self.process.take().expect("an engine started by this test");
+        self.process = Some(Process::start(
+            Arc::clone(&old.data_dir),
+            old.address,
+            old.memory_bytes_max,
+        ));
+    }
+}
+
+// === impl Process ===
+
+impl Process {
+    fn start(data_dir: Arc<tempfile::TempDir>, listen: SocketAddr, memory_bytes_max: u64) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("the test binary"))
+            .args([PROCESS_TEST, "--exact", "--nocapture", "--test-threads=1"])
+            .env(DATA_DIR, data_dir.path())
+            .env(LISTEN, listen.to_string())
+            .env(MEMORY, memory_bytes_max.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test binary runs again");
+        let stdin = child.stdin.take();
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            // libtest writes the test's name before it, on the same line.
+            .find_map(|line| line.split_once(READY).and_then(|(_, address)| address.parse().ok()))
+            .unwrap_or_else(|| panic!("no engine: is `millrace_embedded::engine_process!()` at the root of this test binary?"));
+        // Keep reading, so that the child never waits for its output to be read.
+        thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            stdin,
+            data_dir,
+            address,
+            memory_bytes_max,
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The child's side; called by the hidden test. Does nothing unless the harness has started this process.
+pub fn engine_process() {
+    let Some(data_dir) = std::env::var_os(DATA_DIR).map(PathBuf::from) else {
+        return;
+    };
+    let text = |name| std::env::var(name).expect("set by the harness");
+    let explicit = std::env::var_os("MILLRACE_LIBCHDB").map(PathBuf::from);
+    let options = EngineOptions {
+        library: find_library(explicit.as_deref()).unwrap_or_else(|error| panic!("{error}")),
+        data_dir,
+        listen: text(LISTEN).parse().expect("an address"),
+        user: "millrace".into(),
+        password: "test's password".into(),
+        memory_bytes_max: text(MEMORY).parse().expect("a number"),
+    };
+    let ready = |address| {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{READY}{address}")
+            .and_then(|()| out.flush())
+            .expect("the harness reads");
+    };
+    run(options, ready, parent_gone()).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Resolves when the test that started us has closed our standard input, by asking or by ending.
+async fn parent_gone() {
+    let (sender, gone) = oneshot::channel::<()>();
+    thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        drop(sender);
+    });
+    let _ = gone.await;
+}

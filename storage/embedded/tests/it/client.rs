@@ -1,0 +1,124 @@
+//! A small HTTP client: `curl`, so that what is sent is what users send.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use millrace_embedded::testing::TestEngine;
+
+/// An answer with its head.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// As sent, names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value)
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Posts `body` with these URL parameters.
+pub fn post(engine: &TestEngine, parameters: &[(&str, &str)], body: &[u8]) -> Answer {
+    let key = format!("X-ClickHouse-Key: {}", engine.password);
+    let user = format!("X-ClickHouse-User: {}", engine.user);
+    curl(
+        engine,
+        parameters,
+        &[
+            "-H",
+            &user,
+            "-H",
+            &key,
+            "-H",
+            "Expect:",
+            "--data-binary",
+            "@-",
+        ],
+        body,
+    )
+}
+
+/// Posts a query and returns its text; it must succeed.
+pub fn query(engine: &TestEngine, sql: &str) -> String {
+    let answer = post(engine, &[], sql.as_bytes());
+    assert_eq!(answer.status, 200, "{sql}: {}", answer.text());
+    answer.text()
+}
+
+/// Runs the real curl.
+pub fn curl(
+    engine: &TestEngine,
+    parameters: &[(&str, &str)],
+    arguments: &[&str],
+    input: &[u8],
+) -> Answer {
+    let encoded: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{name}={}", percent(value)))
+        .collect();
+    let url = format!("{}/?{}", engine.url, encoded.join("&"));
+    let mut child = Command::new("curl")
+        .args(["-sS", "-i", "--max-time", "120"])
+        .args(arguments)
+        .arg(url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("curl is installed");
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = stdin.write_all(input);
+        });
+        child.wait_with_output().unwrap()
+    });
+    parse(&output.stdout)
+}
+
+fn parse(bytes: &[u8]) -> Answer {
+    let end = bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .expect("a head");
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let mut lines = head.lines();
+    let status = lines
+        .next()
+        .unwrap()
+        .split(' ')
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    let headers = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    Answer {
+        status,
+        headers,
+        body: bytes[end + 4..].to_vec(),
+    }
+}
+
+fn percent(text: &str) -> String {
+    text.bytes()
+        .map(|byte| {
+            if byte.is_ascii_alphanumeric() {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}

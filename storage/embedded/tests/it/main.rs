@@ -1,0 +1,17 @@
+//! The embedded engine over its HTTP interface, from outside.
+//!
+//! Every test that needs no crash runs against the engine that the binary shares, or against the server named by
+//! `MILLRACE_TEST_CLICKHOUSE_URL`, in a database of its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod client;
+mod crash;
+
+millrace_embedded::engine_process!();
