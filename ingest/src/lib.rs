@@ -1,2 +1,44 @@
-//! The HTTP side of the hot path.
+//! The HTTP side of the hot path: requests in, rows handed to the pipeline, answers out.
+//!
+//! ```text
+//! server ── accepts, one thread per core ──> edge ── times the socket ──> hyper
+//!                                                                            │
+//! pipeline <── http::capture <── http::payload <── http::handle <────────────┘
+//! ```
+//!
+//! | Module | Does |
+//! |---|---|
+//! | [`Server`] (`server`) | listens, accepts, drains |
+//! | `edge` | one socket: timeouts, and what hyper lets through |
+//! | `http` | requests and answers |
+//! | `core` | what one core has of its own: parser, decoders, buffers |
+//! | [`keys`] | project keys by moka |
+//! | `resends` | requests acknowledged lately |
+//! | `orphans` | submissions whose client went away |
+//! | `budget`, `connections` | bounds of the process |
+//! | [`health`], [`metrics`] | what operators look at |
+//!
+//! Invariants: nothing on a request's way waits for a lock, except for the lookup of a key that
+//! is not cached; every buffer and every wait is bounded by [`HttpLimits`]; nothing a client sends
+//! makes us panic.
+
 #![forbid(unsafe_code)]
+
+mod budget;
+mod buffers;
+mod config;
+mod connections;
+mod core;
+mod edge;
+pub mod health;
+mod http;
+pub mod keys;
+pub mod metrics;
+mod orphans;
+mod resends;
+mod server;
+
+pub use config::{HttpLimits, ServerConfig};
+pub use core::Deps;
+pub use health::{HealthServer, Readiness};
+pub use server::{Server, StartError};

@@ -12,17 +12,19 @@ use sea_orm::{
 };
 use std::fmt;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// The counter of changes to anything that the ingestion path caches.
 const KEYS_COUNTER: &str = "keys";
 
-/// The catalog. Clones share one pool of connections, which belongs to the tokio runtime that
-/// opened it: use it from there.
+/// The catalog. Clones share one pool of connections.
 #[derive(Clone)]
 pub struct Catalog {
     pub(crate) db: DatabaseConnection,
     pub(crate) place: Place,
     clock: Arc<dyn Clock>,
+    /// Where the sockets and timers of the pool live; they die with it.
+    runtime: Handle,
 }
 
 impl fmt::Debug for Catalog {
@@ -59,7 +61,17 @@ impl Catalog {
             let _ = db.close().await;
             return Err(error);
         }
-        Ok(Self { db, place, clock })
+        Ok(Self::new(db, place, clock))
+    }
+
+    fn new(db: DatabaseConnection, place: Place, clock: Arc<dyn Clock>) -> Self {
+        let runtime = Handle::current();
+        Self {
+            db,
+            place,
+            clock,
+            runtime,
+        }
     }
 
     /// Writes a schema as old as after `steps` migrations; what is newer must be missing.
@@ -67,8 +79,14 @@ impl Catalog {
     pub(crate) async fn create_old(database_url: &str, steps: u32) -> Result<Self, CatalogError> {
         let Connected { db, place } = connect(database_url).await?;
         migrate(&db, &place, Some(steps)).await?;
-        let clock = Arc::new(SystemClock);
-        Ok(Self { db, place, clock })
+        Ok(Self::new(db, place, Arc::new(SystemClock)))
+    }
+
+    /// The runtime that opened the catalog, which drives its connections. Other runtimes spawn
+    /// their calls there.
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     /// Closes all connections; calls on any clone fail from then on.

@@ -1,0 +1,393 @@
+//! Which project a key belongs to, without waiting where that is possible.
+//!
+//! Answers from the catalog are kept: that a key is a project's for [`FOUND_MICROS`], that it is
+//! nobody's for [`UNKNOWN_MICROS`]. Both are in doubt earlier if a key changed: at once if it
+//! changed in this process ([`Keys::invalidate`]), within [`POLL_PERIOD`] and one query if in
+//! another ([`Keys::watch_changes`]). Doubt is a generation number: an answer counts only while
+//! the generation in which its look-up *began* lasts, so that no look-up which overlaps a change
+//! can bring the old answer back.
+//!
+//! While the catalog cannot be reached, keys that were found before go on working past their age;
+//! all others get [`CatalogUnavailable`].
+//!
+//! Memory is bounded whatever clients send. Found keys are real projects; keys of nobody have a
+//! cache of their own, so that garbage cannot push projects out; look-ups under way are counted.
+//! Keys of our form with a wrong checksum are refused without a look-up, except those that were
+//! brought in from elsewhere, whose list is kept here.
+
+use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
+use millrace_catalog::{Catalog, CatalogError};
+use millrace_parse::{KeyLookup, Project};
+use moka::sync::Cache;
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// How long a found key is used without asking again, in microseconds.
+const FOUND_MICROS: u64 = 60_000_000;
+/// How long a key is refused without asking again, in microseconds.
+const UNKNOWN_MICROS: u64 = 5_000_000;
+/// How long the catalog is left alone after it failed, in microseconds.
+const RETRY_MICROS: u64 = 2_000_000;
+/// How often other processes' changes are looked for: often enough for a key that was revoked
+/// elsewhere to be dead here within two seconds.
+const POLL_PERIOD: Duration = Duration::from_millis(500);
+/// After how long a query counts as failed.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
+/// Projects whose keys are kept; about 200 bytes each.
+const FOUND_MAX: u64 = 1_000_000;
+/// Keys of nobody that are kept.
+const UNKNOWN_MAX: u64 = 100_000;
+/// Keys being looked up at a time.
+const LOOKUPS_MAX: usize = 1_024;
+/// With more imported keys than these, checksums are not used to refuse.
+const IMPORTED_MAX: usize = 10_000;
+
+/// The keys of all projects, as far as they are known here. Clones share everything.
+#[derive(Clone)]
+pub struct Keys(Arc<Shared>);
+
+/// The catalog does not answer, and this key was not known before: answer 503.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the catalog cannot be reached, and this key is not cached")]
+pub struct CatalogUnavailable;
+
+struct Shared {
+    catalog: Catalog,
+    found: Cache<Arc<str>, Found>,
+    /// Keys of nobody.
+    unknown: Cache<Arc<str>, Validity>,
+    /// One entry for each look-up under way; whoever wants the same key waits for it.
+    lookups: Mutex<HashMap<Arc<str>, Pending>>,
+    /// Goes up with every change of any key.
+    generation: AtomicU64,
+    /// Until when the catalog is taken for unreachable, on `ticks`.
+    unreachable_until: AtomicU64,
+    /// Keys with our form and another checksum; `None` while not known, or too many.
+    imported: Mutex<Option<HashSet<String>>>,
+    ticks: Ticks,
+}
+
+type Answer = Result<Looked, CatalogUnavailable>;
+type Pending = watch::Receiver<Option<Answer>>;
+
+/// What a look-up found.
+#[derive(Clone, Copy)]
+struct Looked {
+    project: Option<Project>,
+    /// The generation in which it began.
+    generation: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Found {
+    project: Project,
+    validity: Validity,
+}
+
+/// How long an answer counts.
+#[derive(Clone, Copy)]
+struct Validity {
+    /// The generation in which its look-up began.
+    generation: u64,
+    /// The time, on `ticks`.
+    until: u64,
+}
+
+impl Keys {
+    /// An empty cache before `catalog`. Spawn [`Keys::watch_changes`] beside it.
+    #[must_use]
+    pub fn new(catalog: Catalog) -> Self {
+        Self(Arc::new(Shared {
+            catalog,
+            found: Cache::new(FOUND_MAX),
+            unknown: Cache::new(UNKNOWN_MAX),
+            lookups: Mutex::default(),
+            generation: AtomicU64::new(0),
+            unreachable_until: AtomicU64::new(0),
+            imported: Mutex::default(),
+            ticks: Ticks::new(),
+        }))
+    }
+
+    /// What is known of a key now. Never waits: for [`KeyLookup::Missing`], await [`Keys::find`].
+    /// A malformed key is [`KeyLookup::Unknown`].
+    #[must_use]
+    pub fn cached(&self, key: &str) -> KeyLookup {
+        let shared = &*self.0;
+        // Before it is hashed: a "key" may be as long as a request.
+        if key.len() > PROJECT_KEY_BYTES_MAX {
+            return KeyLookup::Unknown;
+        }
+        match shared.found.get(key) {
+            Some(found) if shared.holds(found.validity) || shared.is_unreachable() => {
+                KeyLookup::Found(found.project)
+            }
+            Some(_) => KeyLookup::Missing,
+            None => shared.cached_unknown(key),
+        }
+    }
+
+    /// Which project a key belongs to; `None` if nobody's. Asks the catalog if need be, once for
+    /// all who want the same key at the same time. Any runtime may await it; dropping it does not
+    /// cancel the look-up.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogUnavailable`] if the catalog does not answer and the key was not found before.
+    pub async fn find(&self, key: &str) -> Result<Option<Project>, CatalogUnavailable> {
+        match self.cached(key) {
+            KeyLookup::Found(project) => return Ok(Some(project)),
+            KeyLookup::Unknown => return Ok(None),
+            KeyLookup::Missing if self.0.is_unreachable() => return Err(CatalogUnavailable),
+            KeyLookup::Missing => {}
+        }
+        let oldest = self.0.generation.load(Ordering::Acquire);
+        loop {
+            let mut pending = self.join_lookup(key)?;
+            // Closed without an answer: the catalog's runtime is shutting down.
+            let answer = pending.wait_for(Option::is_some).await;
+            let answer = answer.map_or(None, |answer| *answer);
+            match answer.unwrap_or(Err(CatalogUnavailable))? {
+                // It began before a change that this caller may know of.
+                found if found.generation < oldest => {}
+                found => return Ok(found.project),
+            }
+        }
+    }
+
+    /// Forgets a key at once, and doubts all others.
+    pub fn invalidate(&self, key: &str) {
+        self.invalidate_all();
+        self.0.found.invalidate(key);
+    }
+
+    /// Doubts every answer: each key is looked up again before it is used again.
+    pub fn invalidate_all(&self) {
+        *lock(&self.0.imported) = None;
+        self.0.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Watches for changes by other processes. Never ends; spawn it, and abort it at the end.
+    pub async fn watch_changes(self) {
+        let mut seen = None;
+        let mut ticker = tokio::time::interval(POLL_PERIOD);
+        ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticker.tick().await;
+            self.look_for_changes(&mut seen).await;
+        }
+    }
+
+    /// One look at the counter of changes; `seen` is what it showed last.
+    async fn look_for_changes(&self, seen: &mut Option<i64>) {
+        let catalog = self.0.catalog.clone();
+        let version = self
+            .0
+            .ask(async move { catalog.keys_version().await })
+            .await;
+        let Ok(version) = version else { return };
+        let moved = seen
+            .replace(version)
+            .is_some_and(|before| before != version);
+        if moved {
+            self.invalidate_all();
+        }
+        if lock(&self.0.imported).is_none() {
+            self.load_imported().await;
+        }
+    }
+
+    async fn load_imported(&self) {
+        let generation = self.0.generation.load(Ordering::Acquire);
+        let catalog = self.0.catalog.clone();
+        let keys_max = IMPORTED_MAX as u64 + 1;
+        let keys = self
+            .0
+            .ask(async move { catalog.imported_project_keys(keys_max).await })
+            .await;
+        let Ok(keys) = keys else { return };
+        let mut imported = lock(&self.0.imported);
+        // A change since then may have added one.
+        if keys.len() <= IMPORTED_MAX && generation == self.0.generation.load(Ordering::Acquire) {
+            *imported = Some(keys.into_iter().collect());
+        }
+    }
+
+    /// Waits for the look-up that is under way, or begins one.
+    fn join_lookup(&self, key: &str) -> Result<Pending, CatalogUnavailable> {
+        let (answer, pending) = watch::channel(None);
+        let key: Arc<str> = key.into();
+        {
+            let mut lookups = lock(&self.0.lookups);
+            if let Some(pending) = lookups.get(&key) {
+                return Ok(pending.clone());
+            }
+            if lookups.len() >= LOOKUPS_MAX {
+                return Err(CatalogUnavailable);
+            }
+            lookups.insert(key.clone(), pending.clone());
+        }
+        let lookup = Lookup {
+            shared: self.0.clone(),
+            key,
+            answer,
+        };
+        // On the catalog's runtime, because its connections live there; and detached, because
+        // others wait for it too. It ends with its query's time-out at the latest.
+        self.0.catalog.runtime().spawn(lookup.run());
+        Ok(pending)
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// What is known of a key that was not found before.
+    fn cached_unknown(&self, key: &str) -> KeyLookup {
+        match ProjectKeyForm::of(key) {
+            ProjectKeyForm::Malformed(_) => KeyLookup::Unknown,
+            ProjectKeyForm::WrongChecksum if self.is_garbage(key) => KeyLookup::Unknown,
+            _ => match self.unknown.get(key) {
+                Some(validity) if self.holds(validity) => KeyLookup::Unknown,
+                _ => KeyLookup::Missing,
+            },
+        }
+    }
+
+    fn is_garbage(&self, key: &str) -> bool {
+        let imported = lock(&self.imported);
+        imported
+            .as_ref()
+            .is_some_and(|imported| !imported.contains(key))
+    }
+
+    fn holds(&self, validity: Validity) -> bool {
+        validity.generation == self.generation.load(Ordering::Acquire)
+            && self.ticks.now_micros() < validity.until
+    }
+
+    fn is_unreachable(&self) -> bool {
+        let until = self.unreachable_until.load(Ordering::Acquire);
+        until != 0 && self.ticks.now_micros() < until
+    }
+
+    /// Runs a query in bounded time, and notes whether the catalog answers.
+    async fn ask<T>(
+        &self,
+        query: impl Future<Output = Result<T, CatalogError>>,
+    ) -> Result<T, CatalogUnavailable> {
+        let failure = match tokio::time::timeout(QUERY_TIMEOUT, query).await {
+            Ok(Ok(answer)) => {
+                if self.unreachable_until.swap(0, Ordering::AcqRel) != 0 {
+                    tracing::info!("the catalog answers again");
+                }
+                return Ok(answer);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {QUERY_TIMEOUT:?}"),
+        };
+        let until = self.ticks.now_micros() + RETRY_MICROS;
+        if self.unreachable_until.swap(until, Ordering::AcqRel) == 0 {
+            tracing::error!(error = failure, "the catalog fails; only cached keys work");
+        }
+        Err(CatalogUnavailable)
+    }
+
+    fn store(&self, key: &Arc<str>, looked: Looked) {
+        let now = self.ticks.now_micros();
+        let generation = looked.generation;
+        if let Some(project) = looked.project {
+            let until = now + FOUND_MICROS;
+            let validity = Validity { generation, until };
+            self.found.insert(key.clone(), Found { project, validity });
+        } else {
+            let until = now + UNKNOWN_MICROS;
+            self.found.invalidate(&**key);
+            self.unknown
+                .insert(key.clone(), Validity { generation, until });
+        }
+    }
+}
+
+// === impl Lookup ===
+
+/// One look-up under way. Dropping it ends it for all who wait.
+struct Lookup {
+    shared: Arc<Shared>,
+    key: Arc<str>,
+    answer: watch::Sender<Option<Answer>>,
+}
+
+impl Lookup {
+    async fn run(self) {
+        let mut answer = self.ask().await;
+        if let (Err(CatalogUnavailable), Some(found)) = (answer, self.shared.found.get(&*self.key))
+        {
+            // Nothing newer can be had.
+            answer = Ok(Looked {
+                project: Some(found.project),
+                generation: u64::MAX,
+            });
+        }
+        self.answer.send_replace(Some(answer));
+    }
+
+    /// Asks until no change happened meanwhile.
+    async fn ask(&self) -> Answer {
+        loop {
+            let generation = self.shared.generation.load(Ordering::Acquire);
+            let row = self.shared.catalog.project_by_key(&self.key);
+            let project = self.shared.ask(row).await?.map(|row| Project {
+                team_id: row.team_id,
+                anonymize_ips: row.anonymize_ips,
+            });
+            let looked = Looked {
+                project,
+                generation,
+            };
+            self.shared.store(&self.key, looked);
+            if self.shared.generation.load(Ordering::Acquire) == generation {
+                return Ok(looked);
+            }
+        }
+    }
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        lock(&self.shared.lookups).remove(&self.key);
+    }
+}
+
+/// Monotonic time in microseconds from 0; tests can set it forward.
+struct Ticks {
+    start: Instant,
+    #[cfg(test)]
+    ahead_micros: AtomicU64,
+}
+
+impl Ticks {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            #[cfg(test)]
+            ahead_micros: AtomicU64::new(0),
+        }
+    }
+
+    fn now_micros(&self) -> u64 {
+        let elapsed = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        #[cfg(test)]
+        let elapsed = elapsed + self.ahead_micros.load(Ordering::Acquire);
+        elapsed
+    }
+}
+
+/// Locks; a panic elsewhere leaves nothing half-done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
