@@ -1,0 +1,82 @@
+//! What one core has of its own, and what all cores share.
+
+use crate::budget::Budget;
+use crate::buffers::Buffers;
+use crate::config::ServerConfig;
+use crate::connections::Connections;
+use crate::health::Readiness;
+use crate::http::Decoder;
+use crate::keys::Keys;
+use crate::metrics::CoreMetrics;
+use crate::orphans::Orphans;
+use crate::resends::Resends;
+use millrace_parse::Parser;
+use millrace_pipeline::Pipeline;
+use millrace_rows::{Clock, Micros};
+use rand::Rng;
+use rand::rngs::SmallRng;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What the server works with.
+#[derive(Clone)]
+pub struct Deps {
+    /// Project keys.
+    pub keys: Keys,
+    /// The way to the disk.
+    pub pipeline: Pipeline,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Whether the process is to be sent events.
+    pub readiness: Readiness,
+}
+
+/// What all cores share.
+pub struct Shared {
+    pub config: ServerConfig,
+    pub deps: Deps,
+    pub budget: Arc<Budget>,
+    pub connections: Arc<Connections>,
+    pub resends: Resends,
+}
+
+/// What one core has of its own; nothing in it is ever waited for.
+pub struct Core {
+    pub shared: Arc<Shared>,
+    pub parser: RefCell<Parser>,
+    pub decoder: RefCell<Decoder>,
+    pub buffers: Buffers,
+    pub orphans: Rc<Orphans>,
+    pub metrics: CoreMetrics,
+    random: RefCell<SmallRng>,
+}
+
+impl Core {
+    /// A core's state.
+    pub fn new(shared: Arc<Shared>) -> Rc<Self> {
+        Rc::new(Self {
+            shared,
+            parser: RefCell::default(),
+            decoder: RefCell::new(Decoder::new()),
+            buffers: Buffers::default(),
+            orphans: Rc::default(),
+            metrics: CoreMetrics::new(),
+            random: RefCell::new(rand::make_rng()),
+        })
+    }
+
+    /// A new version 7 uuid. Nothing about it need be secret, so a small generator does.
+    pub fn request_id(&self, now: Micros) -> Uuid {
+        let mut random = [0; 10];
+        self.random.borrow_mut().fill_bytes(&mut random);
+        let millis = u64::try_from(now.millis()).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    }
+
+    /// Seconds for a `Retry-After`, scattered so that clients do not come back all at once.
+    pub fn retry_after_seconds(&self) -> u32 {
+        2 + self.random.borrow_mut().next_u32() % 5
+    }
+}

@@ -1,0 +1,438 @@
+//! One connection's socket, and what hyper does not watch over on it.
+//!
+//! | State | Means | Ends by |
+//! |---|---|---|
+//! | `Idle` | waiting for a request's first byte | a byte, or the idle timeout: closed |
+//! | `Head` | a head has begun | the handler is called, or the header timeout: 408 |
+//! | `Busy` | the handler has it; bodies are timed in `http::body` | the answer is ready: `Idle` |
+//!
+//! hyper has one timeout for `Idle` and `Head` together and closes without a word; the contract
+//! wants 75 s for the one and 10 s and a status for the other, so hyper's is off and the socket
+//! times itself. It also keeps three promises that hyper does not: a head with both a length and
+//! a transfer encoding is reported (hyper drops the length before handlers see it), hyper's own
+//! answers to unreadable heads get the JSON body that all errors have, and a connection closed
+//! before its body was read lingers until the client has had time to read the answer.
+
+use crate::config::HttpLimits;
+use crate::metrics;
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+/// How long a closed connection goes on reading what the client still sends.
+const LINGER: Duration = Duration::from_secs(5);
+/// How much of it.
+const LINGER_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of a head's line that are looked at: the longest name that matters, and its colon.
+const LINE_BYTES: usize = "transfer-encoding:".len();
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Head,
+    Busy,
+}
+
+/// What the socket and the handlers of one connection tell each other.
+#[derive(Debug)]
+pub struct Conn {
+    /// Who is at the other end.
+    pub peer: IpAddr,
+    state: Cell<State>,
+    /// When `Idle` or `Head` has lasted too long.
+    deadline: Cell<Instant>,
+    /// Something of the current request or of a head has been read.
+    heard: Cell<bool>,
+    ambiguous: Cell<bool>,
+    linger: Cell<bool>,
+    header_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+/// A socket that watches over its own time.
+#[derive(Debug)]
+pub struct EdgeStream {
+    tcp: TcpStream,
+    conn: Rc<Conn>,
+    scan: HeadScan,
+    timer: Option<Pin<Box<Sleep>>>,
+    shut: bool,
+    lingered_bytes: usize,
+}
+
+// === impl Conn ===
+
+impl Conn {
+    /// A connection that was just accepted; its first head is due within the header timeout.
+    pub fn new(peer: IpAddr, limits: &HttpLimits) -> Rc<Self> {
+        Rc::new(Self {
+            peer,
+            state: Cell::new(State::Idle),
+            deadline: Cell::new(Instant::now() + limits.header_timeout),
+            heard: Cell::new(false),
+            ambiguous: Cell::new(false),
+            linger: Cell::new(false),
+            header_timeout: limits.header_timeout,
+            idle_timeout: limits.idle_timeout,
+        })
+    }
+
+    /// A handler has the request. Whether its head had both a length and a transfer encoding.
+    pub fn begin(&self) -> bool {
+        self.state.set(State::Busy);
+        self.ambiguous.take()
+    }
+
+    /// The answer is ready.
+    pub fn end(&self) {
+        self.state.set(State::Idle);
+        self.heard.set(false);
+        self.deadline.set(Instant::now() + self.idle_timeout);
+    }
+
+    /// The body was not read to its end: once the connection is closed, what the client still
+    /// sends has to be read, or the kernel would reset the connection and take the answer back.
+    pub fn linger(&self) {
+        self.linger.set(true);
+    }
+}
+
+// === impl EdgeStream ===
+
+impl EdgeStream {
+    /// Watches over `tcp` on behalf of `conn`.
+    pub fn new(tcp: TcpStream, conn: Rc<Conn>) -> Self {
+        Self {
+            tcp,
+            conn,
+            scan: HeadScan::default(),
+            timer: None,
+            shut: false,
+            lingered_bytes: 0,
+        }
+    }
+
+    fn heard(&mut self, bytes: &[u8]) {
+        match self.conn.state.get() {
+            State::Busy => return,
+            State::Idle => {
+                self.scan = HeadScan::default();
+                self.conn.heard.set(true);
+                self.conn.state.set(State::Head);
+                self.conn
+                    .deadline
+                    .set(Instant::now() + self.conn.header_timeout);
+            }
+            State::Head => {}
+        }
+        self.scan.feed(bytes);
+        self.conn
+            .ambiguous
+            .set(self.scan.length && self.scan.encoding);
+    }
+
+    /// Ready with an error when the state has lasted too long.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if self.conn.state.get() == State::Busy {
+            return Poll::Pending;
+        }
+        let deadline = self.conn.deadline.get();
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+        // A deadline that moved later is noticed when the timer fires; nearly always, the next
+        // request is there before, and the timer need not be touched.
+        if timer.deadline() > deadline.into() {
+            timer.as_mut().reset(deadline.into());
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= deadline {
+                self.say_timed_out();
+                return Poll::Ready(io::ErrorKind::TimedOut.into());
+            }
+            timer.as_mut().reset(deadline.into());
+        }
+        Poll::Pending
+    }
+
+    fn say_timed_out(&self) {
+        if self.conn.state.get() == State::Head && self.conn.heard.get() {
+            metrics::timed_out("head");
+            self.say(
+                "408 Request Timeout",
+                "request_timeout",
+                "The request's head came too slowly.",
+            );
+        }
+    }
+
+    /// Writes an error without hyper, if the socket takes it at once.
+    fn say(&self, status: &str, code: &str, detail: &str) {
+        let answer = canned(status, code, detail, "");
+        // A peer that does not take a few hundred bytes does not read answers.
+        let _ = self.tcp.try_write(&answer);
+    }
+
+    /// Puts the usual error body into hyper's own answer to a head that it cannot read. Such an
+    /// answer comes while no handler has the request, and is the only one without a body.
+    fn replaces(&self, bytes: &[u8]) -> bool {
+        if self.conn.state.get() == State::Busy || !bytes.starts_with(b"HTTP/1.1 4") {
+            return false;
+        }
+        if memchr::memmem::find(bytes, b"\r\ncontent-length: 0\r\n").is_none() {
+            return false;
+        }
+        self.conn.linger();
+        match bytes.get(9..12) {
+            Some(b"431") => self.say(
+                "431 Request Header Fields Too Large",
+                "headers_too_large",
+                "The request's head is too large or has too many fields.",
+            ),
+            Some(b"414") => self.say(
+                "414 URI Too Long",
+                "uri_too_long",
+                "Send events in the body.",
+            ),
+            _ => self.say(
+                "400 Bad Request",
+                "malformed_request",
+                "This is not an HTTP/1.1 request.",
+            ),
+        }
+        true
+    }
+
+    /// Reads and forgets until the peer closes, for a bounded time and size.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        let mut scratch = [0; 16 << 10];
+        loop {
+            if timer.as_mut().poll(cx).is_ready() || self.lingered_bytes > LINGER_BYTES_MAX {
+                return Poll::Ready(());
+            }
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {
+                    self.lingered_bytes += buffer.filled().len()
+                }
+                Ok(()) | Err(_) => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+/// A whole answer with an error body.
+pub fn canned(status: &str, code: &str, detail: &str, headers: &str) -> Vec<u8> {
+    let kind = if status.starts_with('5') {
+        "server_error"
+    } else {
+        "invalid_request"
+    };
+    let body = format!(r#"{{"type":"{kind}","code":"{code}","detail":"{detail}","attr":null}}"#);
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+impl AsyncRead for EdgeStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        match Pin::new(&mut self.tcp).poll_read(cx, buf) {
+            Poll::Ready(Ok(())) => {
+                if let Some(bytes @ [_, ..]) = buf.filled().get(before..) {
+                    self.heard(bytes);
+                }
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+        }
+    }
+}
+
+impl AsyncWrite for EdgeStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.replaces(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        match Pin::new(&mut self.tcp).poll_write(cx, bytes) {
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+            ready => ready,
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let [only] = slices
+            && self.replaces(only)
+        {
+            return Poll::Ready(Ok(only.len()));
+        }
+        match Pin::new(&mut self.tcp).poll_write_vectored(cx, slices) {
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+            ready => ready,
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.shut {
+            ready!(Pin::new(&mut self.tcp).poll_shutdown(cx))?;
+            self.shut = true;
+            self.timer = None;
+        }
+        if self.conn.linger.get() {
+            ready!(self.poll_linger(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Looks through a raw head for the two fields that must not meet.
+#[derive(Clone, Copy, Debug, Default)]
+struct HeadScan {
+    line: [u8; LINE_BYTES],
+    line_bytes: usize,
+    any: bool,
+    done: bool,
+    length: bool,
+    encoding: bool,
+}
+
+impl HeadScan {
+    fn feed(&mut self, mut bytes: &[u8]) {
+        while !self.done {
+            let end = memchr::memchr(b'\n', bytes);
+            self.take(bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default());
+            let Some(end) = end else { return };
+            self.end_line();
+            bytes = bytes.get(end + 1..).unwrap_or_default();
+        }
+    }
+
+    /// Keeps the beginning of the line.
+    fn take(&mut self, bytes: &[u8]) {
+        let room = self.line.get_mut(self.line_bytes..).unwrap_or_default();
+        for (place, byte) in room.iter_mut().zip(bytes) {
+            *place = *byte;
+            self.line_bytes += 1;
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = self.line.get(..self.line_bytes).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match line.first() {
+            // Empty lines before the request line mean nothing, the first one after ends the head.
+            None => self.done = self.any,
+            Some(b'c' | b'C') => self.length |= names(line, b"content-length:"),
+            Some(b't' | b'T') => self.encoding |= names(line, b"transfer-encoding:"),
+            Some(_) => {}
+        }
+        self.any |= !line.is_empty();
+        self.line_bytes = 0;
+    }
+}
+
+fn names(line: &[u8], name: &[u8]) -> bool {
+    line.get(..name.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_with_both_fields_is_noticed_however_it_is_cut() {
+        let table = [
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+                true,
+            ),
+            (
+                "POST / HTTP/1.1\ntransfer-encoding: chunked\nCONTENT-LENGTH: 3\n\n",
+                true,
+            ),
+            (
+                "\r\nPOST / HTTP/1.1\r\nContent-Length:3\r\nTransfer-Encoding:x\r\n\r\n",
+                true,
+            ),
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nTransfer-Encoding: chunked\r\n",
+                false,
+            ),
+            (
+                "POST / HTTP/1.1\r\nX: Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+                false,
+            ),
+            (
+                "POST / HTTP/1.1\r\nContent-Lengths: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+                false,
+            ),
+        ];
+        for (head, both) in table {
+            for size in [1, 2, 3, 7, head.len()] {
+                let mut scan = HeadScan::default();
+                for piece in head.as_bytes().chunks(size) {
+                    scan.feed(piece);
+                }
+                assert_eq!(scan.length && scan.encoding, both, "{head} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_canned_answer_is_whole() {
+        let text = String::from_utf8(canned(
+            "503 Service Unavailable",
+            "c",
+            "d",
+            "retry-after: 1\r\n",
+        ))
+        .unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains(&format!("content-length: {}", body.len())),
+            "{head}"
+        );
+        assert!(head.contains("\r\nretry-after: 1\r\n"), "{head}");
+        assert_eq!(
+            body,
+            r#"{"type":"server_error","code":"c","detail":"d","attr":null}"#
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! Reading a body: as fast as it comes, no further than the limit, and not for ever.
+//!
+//! hyper waits for bodies without end; here a pause longer than the stall timeout, or a mean
+//! speed below the minimum, ends in 408. The bytes are counted against the process's budget as
+//! they arrive, in steps: counting the declared length at once would let a few silent
+//! connections use the budget up.
+
+use crate::budget::Share;
+use crate::config::HttpLimits;
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use millrace_parse::{ApiError, ErrorType};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// Steps in which the budget is asked.
+const SHARE_STEP_BYTES: usize = 64 << 10;
+/// The most that is allocated on the strength of a declared length alone.
+const RESERVE_BYTES_MAX: usize = 1 << 20;
+
+/// Appends the body to `out`.
+pub async fn gather(
+    body: &mut Incoming,
+    out: &mut Vec<u8>,
+    share: &mut Share,
+    limits: &HttpLimits,
+) -> Result<(), ApiError> {
+    let declared = body.size_hint().lower();
+    if declared > limits.body_bytes_max as u64 {
+        return Err(too_large(limits));
+    }
+    out.reserve(
+        usize::try_from(declared)
+            .unwrap_or(0)
+            .min(RESERVE_BYTES_MAX),
+    );
+    let mut pace = Pace::new(limits);
+    while let Some(frame) = poll_fn(|cx| pace.poll_frame(body, cx)).await? {
+        let Ok(bytes) = frame.into_data() else {
+            continue; // Trailers mean nothing here.
+        };
+        let len = out.len() + bytes.len();
+        if len > limits.body_bytes_max {
+            return Err(too_large(limits));
+        }
+        if !share.grow_to(len.next_multiple_of(SHARE_STEP_BYTES)) {
+            return Err(overloaded());
+        }
+        out.extend_from_slice(&bytes);
+        pace.arrived(bytes.len())?;
+    }
+    Ok(())
+}
+
+/// Whether a body keeps coming.
+struct Pace<'a> {
+    limits: &'a HttpLimits,
+    started: Instant,
+    /// When the last bytes came.
+    last: Instant,
+    bytes: usize,
+    /// Made when the body first keeps us waiting, which most never do.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<'a> Pace<'a> {
+    fn new(limits: &'a HttpLimits) -> Self {
+        let now = Instant::now();
+        Self {
+            limits,
+            started: now,
+            last: now,
+            bytes: 0,
+            timer: None,
+        }
+    }
+
+    fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Frame<Bytes>>, ApiError>> {
+        match Pin::new(body).poll_frame(cx) {
+            Poll::Ready(None) => Poll::Ready(Ok(None)),
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Ok(Some(frame))),
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Err(cut_short())),
+            Poll::Pending => self.poll_stall(cx).map(Err),
+        }
+    }
+
+    /// Ready when nothing has come for too long.
+    fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<ApiError> {
+        let deadline = self.last + self.limits.body_stall_timeout;
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= deadline {
+                return Poll::Ready(stalled());
+            }
+            timer.as_mut().reset(deadline.into());
+        }
+        Poll::Pending
+    }
+
+    /// Bytes came; refuses when all of them together came too slowly.
+    fn arrived(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.bytes += bytes;
+        if self.timer.is_none() {
+            return Ok(());
+        }
+        self.last = Instant::now();
+        let elapsed = self.last.duration_since(self.started);
+        let due =
+            |time: Duration| time.as_secs_f64() * self.limits.body_bytes_per_second_min as f64;
+        if elapsed > self.limits.body_stall_timeout && (self.bytes as f64) < due(elapsed) {
+            return Err(stalled());
+        }
+        Ok(())
+    }
+}
+
+/// 413 for a body as sent.
+fn too_large(limits: &HttpLimits) -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorType::InvalidRequest,
+        "payload_too_large",
+        format!(
+            "The body is larger than {} bytes. Send fewer events per request, or compress the body.",
+            limits.body_bytes_max
+        ),
+    )
+}
+
+/// 503 for want of memory.
+pub fn overloaded() -> ApiError {
+    ApiError::unavailable(
+        "overloaded",
+        "The server holds too many bodies at the moment. Send this one again.",
+    )
+}
+
+fn stalled() -> ApiError {
+    crate::metrics::timed_out("body");
+    ApiError::new(
+        StatusCode::REQUEST_TIMEOUT,
+        ErrorType::InvalidRequest,
+        "request_timeout",
+        "The body came too slowly. Send it again.",
+    )
+}
+
+fn cut_short() -> ApiError {
+    ApiError::new(
+        StatusCode::BAD_REQUEST,
+        ErrorType::InvalidRequest,
+        "incomplete_body",
+        "The body ended early or its chunks are malformed. Send it again.",
+    )
+}

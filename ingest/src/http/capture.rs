@@ -1,0 +1,210 @@
+//! Events in: the one handler of all capture paths and of the per-event protocol.
+//!
+//! Facts, body, key, parse, reserve, submit, answer. A client that goes away cancels everything
+//! up to the submission and nothing after it.
+
+use super::answer::Answer;
+use super::head::bearer;
+use super::payload::{self, Payload};
+use super::query::Query;
+use super::report::{Told, stores};
+use super::{Call, Route};
+use crate::core::Core;
+use crate::metrics::Stage;
+use http::HeaderValue;
+use hyper::body::Incoming;
+use millrace_parse::{ApiError, Facts, KeyLookup, ParseError, Parsed, Protocol};
+use millrace_pipeline::{Refusal, Slot};
+use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, Table};
+use std::rc::Rc;
+
+/// Keys that one request may make us look up; a request has one, and more is a mistake of ours.
+const LOOKUPS_MAX: usize = 4;
+
+/// Takes a request's events.
+pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError> {
+    let query = Query::of(call.parts.uri.query());
+    let protocol = protocol(call)?;
+    let Payload { mut json, share } = payload::read(call, &query, body).await?;
+    let facts = Facts {
+        received_at: call.received_at,
+        request_id: call.request_id,
+        engage: call.route == Route::Engage,
+        sent_at_query: query.sent_at.as_deref(),
+        historical_query: query.historical_migration,
+        strict: query.strict,
+        dry_run: query.dry_run,
+        client_ip: Some(call.client_ip()),
+        protocol,
+        limits: call.core.shared.config.limits.parse,
+    };
+    // Asked before the parser works: a request that will not be stored should cost little. Only
+    // the parser knows the lane for sure; the pipeline exchanges the place if need be.
+    let lane = if query.historical_migration {
+        Lane::Historical
+    } else {
+        Lane::Live
+    };
+    let slot = match query.dry_run {
+        true => None,
+        false => Some(reserve(call.core, lane, json.len())?),
+    };
+    let parsed = parse(call, &mut json, &facts).await?;
+    let told = Told::of(&parsed, call.route == Route::V1);
+    call.core.buffers.put(json);
+    if stores(&parsed)
+        && let Some(slot) = slot
+    {
+        store(call, slot, parsed, told.plain()).await?;
+    } else {
+        call.core.parser.borrow_mut().recycle(parsed.batch);
+    }
+    drop(share);
+    Ok(told.answer(query.beacon))
+}
+
+fn protocol<'a>(call: &Call<'a>) -> Result<Protocol<'a>, ApiError> {
+    if call.route != Route::V1 {
+        return Ok(Protocol::V0);
+    }
+    let text = |value: Option<&'a HeaderValue>| value.and_then(|value| value.to_str().ok());
+    let key = bearer(call.head.authorization)
+        .filter(|key| !key.is_empty())
+        .ok_or_else(|| {
+            ApiError::unauthorized(
+                "missing_api_key",
+                "Send the project key as Authorization: Bearer <project key>.",
+            )
+        })?;
+    Ok(Protocol::V1 {
+        key,
+        sent_at: text(call.head.request_timestamp),
+        sdk_info: text(call.head.sdk_info),
+    })
+}
+
+/// Parses, and looks up the key when it is not in the cache.
+async fn parse(call: &Call<'_>, json: &mut Vec<u8>, facts: &Facts<'_>) -> Result<Parsed, ApiError> {
+    let keys = &call.core.shared.deps.keys;
+    let mut looked_up: Vec<(String, KeyLookup)> = Vec::new();
+    loop {
+        let mut find = |key: &str| match looked_up.iter().find(|(known, _)| known == key) {
+            Some((_, lookup)) => *lookup,
+            None => keys.cached(key),
+        };
+        let started = call.now();
+        let result = call.core.parser.borrow_mut().parse(json, facts, &mut find);
+        call.took(Stage::Parse, started);
+        match result {
+            Ok(parsed) => return Ok(parsed),
+            Err(ParseError::Refused(error)) => return Err(error),
+            Err(ParseError::NeedsKey(key)) if looked_up.len() < LOOKUPS_MAX => {
+                let found = keys
+                    .find(&key)
+                    .await
+                    .map_err(|_| catalog_unavailable(call.core))?;
+                looked_up.push((key, found.map_or(KeyLookup::Unknown, KeyLookup::Found)));
+            }
+            Err(ParseError::NeedsKey(_)) => return Err(catalog_unavailable(call.core)),
+        }
+    }
+}
+
+/// Stores a batch, unless it was stored when it was sent before.
+async fn store(call: &Call<'_>, slot: Slot, parsed: Parsed, plain: bool) -> Result<(), ApiError> {
+    let core = call.core;
+    let fingerprint = parsed.fingerprint;
+    if core.shared.resends.knows(fingerprint) {
+        core.metrics.resent();
+        core.parser.borrow_mut().recycle(parsed.batch);
+        return Ok(());
+    }
+    let started = call.now();
+    let committed = commit(Rc::clone(core), slot, parsed.batch, fingerprint);
+    let committed = core.orphans.adopt(committed).await;
+    call.took(Stage::Commit, started);
+    committed.map_err(|refusal| refused(core, refusal))?;
+    core.metrics.accepted(parsed.accepted);
+    if !plain {
+        count_report(core, &parsed.report);
+    }
+    Ok(())
+}
+
+/// Runs to its end even when the client goes away meanwhile.
+async fn commit(
+    core: Rc<Core>,
+    slot: Slot,
+    batch: Batch,
+    fingerprint: Option<u128>,
+) -> Result<(), Refusal> {
+    let committed = slot.submit(batch).await?;
+    core.shared.resends.remember(fingerprint);
+    core.parser.borrow_mut().recycle(emptied(committed.spent));
+    Ok(())
+}
+
+/// The batch's buffers in the form in which the parser takes them back.
+fn emptied(buffers: Vec<Vec<u8>>) -> Batch {
+    let group = |bytes| RowGroup {
+        table: Table::Events,
+        month: Month::of(Micros(0)),
+        rows: 0,
+        bytes,
+        keys: Vec::new(),
+    };
+    Batch {
+        lane: Lane::Live,
+        groups: buffers.into_iter().map(group).collect(),
+    }
+}
+
+fn count_report(core: &Core, report: &millrace_parse::Report) {
+    for rejection in &report.rejected {
+        core.metrics.rejected(rejection.code, 1);
+    }
+    let listed = u32::try_from(report.rejected.len()).unwrap_or(u32::MAX);
+    let unlisted = report.rejected_count.saturating_sub(listed);
+    if unlisted > 0 {
+        core.metrics.rejected("unlisted", unlisted);
+    }
+    core.metrics.warned(report.warning_count);
+}
+
+fn reserve(core: &Core, lane: Lane, bytes: usize) -> Result<Slot, ApiError> {
+    core.shared
+        .deps
+        .pipeline
+        .reserve(lane, bytes)
+        .map_err(|refusal| refused(core, refusal))
+}
+
+/// 503: our trouble, never the client's.
+fn refused(core: &Core, refusal: Refusal) -> ApiError {
+    let code = match refusal {
+        Refusal::QueueFull => "queue_full",
+        Refusal::LogFull => "log_full",
+        Refusal::HistoricalShed => "historical_shed",
+        Refusal::LogFailed => "log_failed",
+        Refusal::ShuttingDown => "shutting_down",
+    };
+    later(
+        core,
+        code,
+        format!("Nothing was stored: {refusal}. Send the request again."),
+    )
+}
+
+fn catalog_unavailable(core: &Core) -> ApiError {
+    later(
+        core,
+        "catalog_unavailable",
+        "The project key cannot be looked up at the moment. Send the request again.".to_owned(),
+    )
+}
+
+fn later(core: &Core, code: &'static str, detail: String) -> ApiError {
+    let mut error = ApiError::unavailable(code, detail);
+    error.retry_after_seconds = Some(core.retry_after_seconds());
+    error
+}

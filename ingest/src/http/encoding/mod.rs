@@ -1,0 +1,164 @@
+//! Bodies as sent into bodies as JSON.
+//!
+//! Everything here grows its output step by step and stops at the limit: 89 bytes of brotli can
+//! stand for 100 MiB, so no length that a client declares is ever allocated as it stands.
+
+mod base64;
+mod brotli;
+mod deflate;
+mod lz64;
+mod zstd;
+
+use millrace_parse::{ApiError, ErrorType};
+use std::borrow::Cow;
+
+use http::StatusCode;
+
+/// An encoding of a whole body, or of a form's field `data`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    #[default]
+    Identity,
+    /// RFC 1952, one or several members.
+    Gzip,
+    /// RFC 1950, or, as many clients do, bare RFC 1951.
+    Deflate,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 8878, one or several frames.
+    Zstd,
+    /// RFC 4648, either alphabet, padded or not.
+    Base64,
+    /// LZString's `compressToBase64`.
+    Lz64,
+}
+
+impl Encoding {
+    /// The encoding of a `Content-Encoding` or `compression` value; `None` for one we do not
+    /// know, which includes lists of several.
+    #[must_use]
+    pub fn of_name(name: &[u8]) -> Option<Self> {
+        let table: [(&[u8], Self); 14] = [
+            (b"gzip", Self::Gzip),
+            (b"gzip-js", Self::Gzip),
+            (b"identity", Self::Identity),
+            (b"", Self::Identity),
+            (b"none", Self::Identity),
+            (b"x-gzip", Self::Gzip),
+            (b"deflate", Self::Deflate),
+            (b"br", Self::Brotli),
+            (b"zstd", Self::Zstd),
+            (b"base64", Self::Base64),
+            (b"b64", Self::Base64),
+            (b"lz64", Self::Lz64),
+            (b"lz-string", Self::Lz64),
+            (b"lz_string", Self::Lz64),
+        ];
+        let name = name.trim_ascii();
+        let found = table
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, encoding)| *encoding)
+    }
+
+    /// The encoding that a body's first bytes give away; none of them can begin a JSON text.
+    #[must_use]
+    pub fn of_magic(body: &[u8]) -> Self {
+        match body {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // CMF says deflate, and the two bytes are a multiple of 31.
+            [0x78, flags, ..] if (0x7800 + u16::from(*flags)).is_multiple_of(31) => Self::Deflate,
+            _ => Self::Identity,
+        }
+    }
+}
+
+/// Why a body could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The bytes are not what the encoding's name says.
+    Broken(Cow<'static, str>),
+    /// More would come out than is allowed.
+    TooLarge,
+}
+
+impl DecodeError {
+    fn broken(detail: &'static str) -> Self {
+        Self::Broken(Cow::Borrowed(detail))
+    }
+}
+
+impl From<DecodeError> for ApiError {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Broken(detail) => Self::new(
+                StatusCode::BAD_REQUEST,
+                ErrorType::InvalidRequest,
+                "invalid_encoding",
+                detail,
+            ),
+            DecodeError::TooLarge => Self::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                ErrorType::InvalidRequest,
+                "payload_too_large",
+                "The body is too large after decompression. Send fewer events per request.",
+            ),
+        }
+    }
+}
+
+/// One core's decoders; their tables are reused.
+pub struct Decoder {
+    deflate: deflate::Inflater,
+    zstd: Option<zstd::Context>,
+}
+
+impl Decoder {
+    /// Decoders without tables yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            deflate: deflate::Inflater::new(),
+            zstd: None,
+        }
+    }
+
+    /// Decodes `body` into `out`, which is emptied first, and never grown past `bytes_max`.
+    ///
+    /// [`Encoding::Identity`] copies.
+    pub fn decode(
+        &mut self,
+        encoding: Encoding,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<(), DecodeError> {
+        out.clear();
+        match encoding {
+            Encoding::Identity if body.len() > bytes_max => Err(DecodeError::TooLarge),
+            Encoding::Identity => {
+                out.extend_from_slice(body);
+                Ok(())
+            }
+            Encoding::Gzip => self.deflate.gzip(body, out, bytes_max),
+            Encoding::Deflate => self.deflate.deflate(body, out, bytes_max),
+            Encoding::Brotli => brotli::decode(body, out, bytes_max),
+            Encoding::Zstd => {
+                let context = self.zstd.get_or_insert_with(zstd::Context::new);
+                context.decode(body, out, bytes_max)
+            }
+            Encoding::Base64 => base64::decode(body, out, bytes_max),
+            Encoding::Lz64 => lz64::decode(body, out, bytes_max),
+        }
+    }
+}
+
+/// The next size to try when `len` bytes were not enough; `None` at the limit.
+fn grown(len: usize, bytes_max: usize) -> Option<usize> {
+    (len < bytes_max).then(|| len.saturating_mul(4).clamp(16 << 10, bytes_max))
+}
+
+#[cfg(test)]
+mod tests;

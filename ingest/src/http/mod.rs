@@ -1,0 +1,166 @@
+//! HTTP: from hyper's request to hyper's response.
+//!
+//! | Module | Does |
+//! |---|---|
+//! | `route`, `head`, `query`, `form` | read what the request says |
+//! | `body`, `encoding`, `payload` | read what it carries |
+//! | `capture`, `report` | store it, and say what became of it |
+//! | `courtesy`, `cors`, `answer` | everything else that is answered, and how |
+
+mod answer;
+mod body;
+mod capture;
+mod cors;
+mod courtesy;
+mod encoding;
+mod form;
+mod head;
+mod payload;
+mod query;
+mod report;
+mod route;
+
+pub use answer::Answer;
+pub use encoding::Decoder;
+pub use route::Route;
+
+use crate::core::Core;
+use crate::edge::Conn;
+use crate::health;
+use crate::metrics::Stage;
+use bytes::Bytes;
+use head::Head;
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use millrace_parse::ApiError;
+use millrace_rows::Micros;
+use route::Kind;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Instant;
+use uuid::Uuid;
+
+/// One request, as the handlers see it.
+pub(crate) struct Call<'a> {
+    core: &'a Rc<Core>,
+    conn: &'a Conn,
+    parts: &'a Parts,
+    head: Head<'a>,
+    route: Route,
+    received_at: Micros,
+    request_id: Uuid,
+    timed: bool,
+}
+
+impl Call<'_> {
+    /// The start of a stage, when this request's stages are timed.
+    fn now(&self) -> Option<Instant> {
+        self.timed.then(Instant::now)
+    }
+
+    /// The end of a stage.
+    fn took(&self, stage: Stage, started: Option<Instant>) {
+        if let Some(started) = started {
+            self.core.metrics.took(stage, started.elapsed());
+        }
+    }
+
+    fn client_ip(&self) -> IpAddr {
+        let trusted = &self.core.shared.config.trusted_proxies;
+        self.head.client_ip(self.parts, self.conn.peer, trusted)
+    }
+}
+
+/// Answers one request. `ambiguous` is [`Conn::begin`]'s.
+pub async fn handle(
+    core: Rc<Core>,
+    conn: Rc<Conn>,
+    request: Request<Incoming>,
+    ambiguous: bool,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let received_at = core.shared.deps.clock.now();
+    let (parts, mut body) = request.into_parts();
+    let call = Call {
+        core: &core,
+        conn: &conn,
+        parts: &parts,
+        head: Head::read(&parts),
+        route: Route::of(parts.uri.path()),
+        received_at,
+        request_id: core.request_id(received_at),
+        timed: core.metrics.times(received_at.0 / 1_000_000),
+    };
+    let header_bytes_max = core.shared.config.limits.header_bytes_max;
+    let mut answer = match call.head.check(parts.version, ambiguous, header_bytes_max) {
+        Ok(()) => answer(&call, &mut body).await.unwrap_or_else(|error| {
+            if call.route == Route::V1 {
+                Answer::error_v1(&error)
+            } else {
+                Answer::error(&error)
+            }
+        }),
+        Err(error) => {
+            let mut answer = Answer::error(&error);
+            answer.close = true;
+            answer
+        }
+    };
+    if !body.is_end_stream() && parts.method != Method::HEAD {
+        // What is left of the body stands between us and the next request.
+        answer.close = true;
+        conn.linger();
+    }
+    core.metrics.answered(call.route, answer.status);
+    conn.end();
+    Ok(answer.into_response(call.head.origin, call.request_id))
+}
+
+async fn answer(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError> {
+    let kind = call.route.kind();
+    match (kind, &call.parts.method) {
+        (Kind::Unknown, _) => Ok(Answer::not_found()),
+        (_, &Method::OPTIONS) => Ok(cors::preflight(&call.head, kind.allow())),
+        (Kind::Capture, &Method::POST | &Method::GET) | (Kind::V1, &Method::POST) => {
+            capture::capture(call, body).await
+        }
+        (Kind::Courtesy, &Method::POST) => {
+            skim(call, body).await?;
+            Ok(courtesy::flags())
+        }
+        (Kind::Page, &Method::GET | &Method::HEAD) => Ok(page(call)),
+        _ => Ok(Answer::method_not_allowed(kind.allow())),
+    }
+}
+
+/// Reads a body that means nothing, so that the connection can be used again.
+async fn skim(call: &Call<'_>, incoming: &mut Incoming) -> Result<(), ApiError> {
+    let mut share = call.core.shared.budget.share();
+    let mut skimmed = call.core.buffers.take();
+    body::gather(
+        incoming,
+        &mut skimmed,
+        &mut share,
+        &call.core.shared.config.limits,
+    )
+    .await?;
+    call.core.buffers.put(skimmed);
+    Ok(())
+}
+
+fn page(call: &Call<'_>) -> Answer {
+    let readiness = &call.core.shared.deps.readiness;
+    match call.route {
+        Route::Config | Route::ConfigJs => courtesy::config(call.route, call.parts.uri.path()),
+        Route::Ready => health::ready(readiness),
+        Route::Live => health::live(),
+        _ => Answer::new(
+            StatusCode::OK,
+            answer::Content::Text,
+            "Millrace takes analytics events. Send them to /batch/.\n",
+        ),
+    }
+}

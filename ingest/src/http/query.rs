@@ -1,0 +1,78 @@
+//! The few query parameters that mean something; all others are passed over.
+
+use percent_encoding::percent_decode;
+use std::borrow::Cow;
+
+/// The query parameters of a capture path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query<'a> {
+    /// How the body, or `data`, is encoded.
+    pub compression: Option<Cow<'a, [u8]>>,
+    /// The payload of a GET.
+    pub data: Option<Cow<'a, [u8]>>,
+    /// `_`: when it was sent, in milliseconds.
+    pub sent_at: Option<Cow<'a, str>>,
+    /// `beacon=1`: nobody reads the answer.
+    pub beacon: bool,
+    /// `strict=true`: all or nothing.
+    pub strict: bool,
+    /// `dry_run=true`: only look.
+    pub dry_run: bool,
+    /// `historical_migration=true`.
+    pub historical_migration: bool,
+}
+
+impl<'a> Query<'a> {
+    /// Reads a query string; of a parameter given twice the last one counts.
+    pub fn of(text: Option<&'a str>) -> Self {
+        let mut query = Self::default();
+        for pair in text.unwrap_or_default().split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "compression" => query.compression = Some(unescaped(value)),
+                "data" => query.data = Some(unescaped(value)).filter(|data| !data.is_empty()),
+                "_" => query.sent_at = percent_decode(value.as_bytes()).decode_utf8().ok(),
+                "beacon" => query.beacon = is_true(value),
+                "strict" => query.strict = is_true(value),
+                "dry_run" => query.dry_run = is_true(value),
+                "historical_migration" => query.historical_migration = is_true(value),
+                _ => {}
+            }
+        }
+        query
+    }
+}
+
+/// A form value's bytes: `+` is a space, `%xx` a byte.
+pub fn unescaped(value: &str) -> Cow<'_, [u8]> {
+    if !value.contains('+') {
+        return percent_decode(value.as_bytes()).into();
+    }
+    let spaced = value.replace('+', " ");
+    Cow::Owned(percent_decode(spaced.as_bytes()).collect())
+}
+
+fn is_true(value: &str) -> bool {
+    value == "1" || value.eq_ignore_ascii_case("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_found_among_those_that_mean_nothing() {
+        let query = Query::of(Some(
+            "ip=1&_=1700000000000&ver=1.150.0&compression=gzip%2Djs&beacon=1&strict=TRUE&dry_run=no",
+        ));
+        assert_eq!(query.sent_at.as_deref(), Some("1700000000000"));
+        assert_eq!(query.compression.as_deref(), Some(&b"gzip-js"[..]));
+        assert!(query.beacon && query.strict && !query.dry_run && !query.historical_migration);
+        assert_eq!(Query::of(None), Query::default());
+        assert_eq!(Query::of(Some("data=")).data, None);
+        assert_eq!(
+            Query::of(Some("data=a+b%2b")).data.as_deref(),
+            Some(&b"a b+"[..])
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Which paths there are.
+
+/// A path of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// `/batch`.
+    Batch,
+    /// `/capture`.
+    Capture,
+    /// `/e`.
+    E,
+    /// `/i/v0/e`.
+    IV0E,
+    /// `/track`.
+    Track,
+    /// `/engage`, where an object without an event's name is a `$identify`.
+    Engage,
+    /// `/i/v1/analytics/events`, the per-event protocol.
+    V1,
+    /// `/flags`.
+    Flags,
+    /// `/decide`.
+    Decide,
+    /// `/array/<token>/config`.
+    Config,
+    /// `/array/<token>/config.js`.
+    ConfigJs,
+    /// `/`.
+    Root,
+    /// `/_health/live`.
+    Live,
+    /// `/_health/ready`.
+    Ready,
+    /// Any other path.
+    Unknown,
+}
+
+/// How a path is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Takes events.
+    Capture,
+    /// Takes events by the per-event protocol.
+    V1,
+    /// Answers POST with something harmless.
+    Courtesy,
+    /// Answers GET and HEAD.
+    Page,
+    /// 404.
+    Unknown,
+}
+
+impl Route {
+    /// How many routes there are.
+    pub const COUNT: usize = Self::Unknown as usize + 1;
+
+    /// The route of a path, with or without a slash at its end.
+    pub fn of(path: &str) -> Self {
+        match path.strip_suffix('/').unwrap_or(path) {
+            "/batch" => Self::Batch,
+            "/capture" => Self::Capture,
+            "/e" => Self::E,
+            "/i/v0/e" => Self::IV0E,
+            "/track" => Self::Track,
+            "/engage" => Self::Engage,
+            "/i/v1/analytics/events" => Self::V1,
+            "/flags" => Self::Flags,
+            "/decide" => Self::Decide,
+            "" => Self::Root,
+            "/_health/live" => Self::Live,
+            "/_health/ready" => Self::Ready,
+            other => Self::of_array(other),
+        }
+    }
+
+    fn of_array(path: &str) -> Self {
+        let Some((token, file)) = path
+            .strip_prefix("/array/")
+            .and_then(|rest| rest.split_once('/'))
+        else {
+            return Self::Unknown;
+        };
+        match file {
+            _ if token.is_empty() => Self::Unknown,
+            "config" => Self::Config,
+            "config.js" => Self::ConfigJs,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The route's place in a table.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The label of the route in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "/batch",
+            Self::Capture => "/capture",
+            Self::E => "/e",
+            Self::IV0E => "/i/v0/e",
+            Self::Track => "/track",
+            Self::Engage => "/engage",
+            Self::V1 => "/i/v1/analytics/events",
+            Self::Flags => "/flags",
+            Self::Decide => "/decide",
+            Self::Config => "/array/config",
+            Self::ConfigJs => "/array/config.js",
+            Self::Root => "/",
+            Self::Live => "/_health/live",
+            Self::Ready => "/_health/ready",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// How the route is answered.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Batch | Self::Capture | Self::E | Self::IV0E | Self::Track | Self::Engage => {
+                Kind::Capture
+            }
+            Self::V1 => Kind::V1,
+            Self::Flags | Self::Decide => Kind::Courtesy,
+            Self::Config | Self::ConfigJs | Self::Root | Self::Live | Self::Ready => Kind::Page,
+            Self::Unknown => Kind::Unknown,
+        }
+    }
+}
+
+impl Kind {
+    /// The methods, as `Allow` names them.
+    pub const fn allow(self) -> &'static str {
+        match self {
+            Self::Capture => "GET, POST, OPTIONS",
+            Self::V1 | Self::Courtesy => "POST, OPTIONS",
+            Self::Page => "GET, HEAD, OPTIONS",
+            Self::Unknown => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_known_with_and_without_its_last_slash() {
+        let table = [
+            ("/batch", Route::Batch),
+            ("/capture", Route::Capture),
+            ("/e", Route::E),
+            ("/i/v0/e", Route::IV0E),
+            ("/track", Route::Track),
+            ("/engage", Route::Engage),
+            ("/i/v1/analytics/events", Route::V1),
+            ("/flags", Route::Flags),
+            ("/decide", Route::Decide),
+            ("/array/phc_x/config", Route::Config),
+            ("/array/phc_x/config.js", Route::ConfigJs),
+            ("/_health/live", Route::Live),
+            ("/_health/ready", Route::Ready),
+            ("", Route::Root),
+            ("/batch/x", Route::Unknown),
+            ("/BATCH", Route::Unknown),
+            ("/array//config", Route::Unknown),
+            ("/array/phc_x/surveys", Route::Unknown),
+        ];
+        for (path, route) in table {
+            assert_eq!(Route::of(path), route, "{path}");
+            assert_eq!(Route::of(&format!("{path}/")), route, "{path}/");
+        }
+        assert_eq!(Route::of("/batch//"), Route::Unknown);
+    }
+}

@@ -1,0 +1,373 @@
+//! The listener: one thread, one runtime and one accepting socket per core.
+//!
+//! Every core binds the same address with `SO_REUSEPORT` and the kernel spreads connections over
+//! them; a connection's task never leaves its core, so nothing on the way of a request is locked
+//! or moved. `SO_REUSEPORT` would let a second Millrace of the same user take half of the
+//! connections without a word, so the address is first bound without it.
+
+use crate::budget::Budget;
+use crate::config::ServerConfig;
+use crate::connections::{Connections, Permit};
+use crate::core::{Core, Deps, Shared};
+use crate::edge::{Conn, EdgeStream, canned};
+use crate::http::handle;
+use crate::metrics;
+use crate::resends::Resends;
+use futures_util::FutureExt;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::LocalOptions;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::timeout;
+
+/// Connections that may wait to be accepted, per core.
+const BACKLOG: i32 = 4_096;
+/// How long a refused connection may take to read why.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Refused connections that are told why at the same time, per core; further ones are dropped.
+const REFUSALS_MAX: usize = 64;
+/// How often the budget's gauge is set.
+const BUDGET_SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// How long accepting rests when the process is out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why the server could not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Another process has the port.
+    #[error(
+        "cannot listen on {addr}: another process listens there; stop it or choose another port"
+    )]
+    AddressInUse {
+        /// The address.
+        addr: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A worker's thread or runtime could not be made.
+    #[error("cannot start a worker: {0}")]
+    Worker(io::Error),
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    stop: watch::Sender<bool>,
+    /// Ends when the last worker has.
+    workers_gone: mpsc::Receiver<()>,
+    threads: Vec<JoinHandle<()>>,
+    readiness: crate::health::Readiness,
+}
+
+/// What a worker's connections need.
+struct Worker {
+    core: Rc<Core>,
+    http: http1::Builder,
+    stop: watch::Receiver<bool>,
+    open: Cell<usize>,
+    refusals: Cell<usize>,
+    closed: Notify,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Listens and serves, until [`Server::run`]'s `shutdown` or until dropped.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on, or a thread cannot be made.
+    pub fn start(config: ServerConfig, deps: Deps) -> Result<Self, StartError> {
+        metrics::describe();
+        let workers = config.workers.max(1);
+        let listeners = listen(config.addr, workers)?;
+        let failed = |source| StartError::Listen {
+            addr: config.addr,
+            source,
+        };
+        let first = listeners.first().map(TcpListener::local_addr);
+        let addr = first.transpose().map_err(failed)?.unwrap_or(config.addr);
+        let readiness = deps.readiness.clone();
+        let limits = &config.limits;
+        let shared = Arc::new(Shared {
+            budget: Budget::new(limits.in_flight_bytes_max),
+            connections: Connections::new(
+                limits.connections_max,
+                limits.connections_per_address_max,
+            ),
+            resends: Resends::new(),
+            config,
+            deps,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let (alive, workers_gone) = mpsc::channel(1);
+        let mut threads = Vec::with_capacity(workers);
+        for (number, listener) in listeners.into_iter().enumerate() {
+            let (shared, stopped, alive) = (Arc::clone(&shared), stopped.clone(), alive.clone());
+            let runtime = tokio::runtime::Builder::new_current_thread;
+            let thread = std::thread::Builder::new().name(format!("ingest-{number}"));
+            let thread = thread.spawn(move || {
+                let runtime = runtime().enable_all().build_local(LocalOptions::default());
+                match runtime {
+                    Ok(runtime) => runtime.block_on(work(shared, listener, stopped)),
+                    Err(error) => tracing::error!(%error, "a worker has no runtime"),
+                }
+                drop(alive);
+            });
+            threads.push(thread.map_err(StartError::Worker)?);
+        }
+        Ok(Self {
+            addr,
+            stop,
+            workers_gone,
+            threads,
+            readiness,
+        })
+    }
+
+    /// The address listened on.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves until `shutdown`, then drains: no new connections, requests in flight are finished,
+    /// their answers say `Connection: close`; after the grace period the rest is cut.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        tokio::select! {
+            () = shutdown => {}
+            // Every worker ended by itself: only a panic does that.
+            _ = self.workers_gone.recv() => {}
+        }
+        self.readiness.shut_down();
+        // Fails when no worker is left to be told.
+        let _ = self.stop.send(true);
+        while self.workers_gone.recv().await.is_some() {}
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a worker panicked");
+            }
+        }
+    }
+}
+
+/// One listening socket per worker, on the same address.
+fn listen(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, StartError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::AddressInUse { addr },
+        _ => StartError::Listen { addr, source },
+    };
+    let alone = socket(addr, false).map_err(failed)?;
+    if workers == 1 {
+        return Ok(vec![alone]);
+    }
+    // The address is free, and with port 0 now a definite one. Between here and the next line
+    // somebody else could take it; then the next line fails, or, if that is another Millrace that
+    // starts at the same instant, the data directory's lock ends one of the two.
+    let addr = alone.local_addr().map_err(failed)?;
+    drop(alone);
+    (0..workers)
+        .map(|_| socket(addr, true).map_err(failed))
+        .collect()
+}
+
+fn socket(addr: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart must not wait for the last run's connections to time out.
+    socket.set_reuse_address(true)?;
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    // Accepted connections inherit it: an answer leaves at once.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+// === impl Worker ===
+
+/// Accepts until told to stop, then drains.
+async fn work(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "a worker's listener cannot be polled"),
+    };
+    let grace = shared.config.grace;
+    let core = Core::new(shared);
+    let orphans = Rc::clone(&core.orphans);
+    tokio::task::spawn_local(async move { orphans.drive().await });
+    tokio::task::spawn_local(watch_budget(Arc::clone(&core.shared)));
+    let worker = Rc::new(Worker {
+        http: hyper_settings(&core.shared.config),
+        core,
+        stop: stop.clone(),
+        open: Cell::new(0),
+        refusals: Cell::new(0),
+        closed: Notify::new(),
+    });
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => worker.accepted(accepted).await,
+            _ = stop.wait_for(|stopped| *stopped) => break,
+        }
+    }
+    // The kernel has connected these already; closing the socket would reset them.
+    while let Some(accepted @ Ok(_)) = listener.accept().now_or_never() {
+        worker.accepted(accepted).await;
+    }
+    drop(listener);
+    if timeout(grace, worker.drained()).await.is_err() {
+        tracing::warn!(
+            connections = worker.open.get(),
+            "connections were cut at the end of the grace period"
+        );
+    }
+}
+
+/// Shows how much of the budget is used. Sampled, because a gauge that every request moves would
+/// be one more cache line for all cores to fight over.
+async fn watch_budget(shared: Arc<Shared>) {
+    let gauge = metrics::in_flight_bytes();
+    let mut every = tokio::time::interval(BUDGET_SAMPLE_EVERY);
+    loop {
+        every.tick().await;
+        gauge.set(shared.budget.used() as f64);
+    }
+}
+
+/// hyper's part of the limits. Its header timeout is off because the socket keeps time itself
+/// ([`crate::edge`]); its limit on heads is twice ours, so that it is we who answer, in JSON.
+fn hyper_settings(config: &ServerConfig) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.header_read_timeout(None)
+        .max_header_size(config.limits.header_bytes_max.saturating_mul(2))
+        .half_close(true)
+        .pipeline_flush(true);
+    http
+}
+
+impl Worker {
+    async fn accepted(self: &Rc<Self>, accepted: io::Result<(TcpStream, SocketAddr)>) {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_the_connections_own(&error) => return,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections");
+                return tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        };
+        let shared = &self.core.shared;
+        let address = peer.ip().to_canonical();
+        let limited = (!shared.config.trusts(address)).then_some(address);
+        match shared.connections.admit(limited) {
+            Ok(permit) => {
+                self.open.set(self.open.get() + 1);
+                let counted = Counted(Rc::clone(self));
+                tokio::task::spawn_local(connection(counted, stream, peer, permit));
+            }
+            Err(_) => self.refuse(stream),
+        }
+    }
+
+    /// Tells a connection over the limit to come again later, if there is time for it.
+    fn refuse(self: &Rc<Self>, mut stream: TcpStream) {
+        if self.refusals.get() >= REFUSALS_MAX {
+            return;
+        }
+        self.refusals.set(self.refusals.get() + 1);
+        let worker = Rc::clone(self);
+        let retry_after = format!("retry-after: {}\r\n", self.core.retry_after_seconds());
+        tokio::task::spawn_local(async move {
+            let answer = canned(
+                "503 Service Unavailable",
+                "too_many_connections",
+                "Too many connections are open. Try again later.",
+                &retry_after,
+            );
+            let told = async {
+                stream.write_all(&answer).await?;
+                stream.shutdown().await?;
+                // Closing before the request was read would reset the connection, answer and all.
+                let mut scratch = [0; 4 << 10];
+                while stream.read(&mut scratch).await? > 0 {}
+                io::Result::Ok(())
+            };
+            // Neither a slow nor a broken peer changes anything here.
+            let _ = timeout(REFUSAL_TIMEOUT, told).await;
+            worker.refusals.set(worker.refusals.get() - 1);
+        });
+    }
+
+    /// Waits until every connection and every submission has come to its end.
+    async fn drained(&self) {
+        while self.open.get() > 0 || !self.core.orphans.is_empty() {
+            // Orphans do not notify; they are few, and only the end of a process waits for them.
+            let _ = timeout(ACCEPT_PAUSE, self.closed.notified()).await;
+        }
+    }
+}
+
+/// Counts a connection out however its task ends.
+struct Counted(Rc<Worker>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        self.0.closed.notify_one();
+    }
+}
+
+async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _permit: Permit) {
+    let worker = &counted.0;
+    let core = &worker.core;
+    let conn = Conn::new(peer.ip(), &core.shared.config.limits);
+    let stream = TokioIo::new(EdgeStream::new(stream, Rc::clone(&conn)));
+    let service = service_fn(|request| {
+        let ambiguous = conn.begin();
+        handle(Rc::clone(core), Rc::clone(&conn), request, ambiguous)
+    });
+    let mut serving = pin!(worker.http.serve_connection(stream, service));
+    let mut stop = worker.stop.clone();
+    let ended = tokio::select! {
+        biased;
+        ended = serving.as_mut() => ended,
+        _ = stop.wait_for(|stopped| *stopped) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, %peer, "a connection ended early");
+    }
+}
+
+/// Whether accepting failed for reasons of the one connection only.
+fn is_the_connections_own(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
+}
