@@ -220,7 +220,8 @@ mod tests {
     #[test]
     fn a_plan_that_cannot_run_says_why() {
         let good = Plan::new("http://h", "key");
-        let cases: [(&str, fn(&mut Plan)); 6] = [
+        type Break = fn(&mut Plan);
+        let cases: [(&str, Break); 6] = [
             ("--connections", |plan| plan.connections = 0),
             ("--threads", |plan| plan.threads = 0),
             ("--batch-events", |plan| plan.batch_events = 0),
