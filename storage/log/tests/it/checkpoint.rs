@@ -1,1 +1,83 @@
-//! To come.
+//! The checkpoint: the old one or the new one, whole, or an error that says so.
+
+use crate::support::{DIR, open, try_open};
+use millrace_log::testing::MemoryFs;
+use millrace_log::{CHECKPOINT_BYTES_MAX, CheckpointError, OpenError};
+use std::path::Path;
+
+#[test]
+fn the_last_one_stored_is_loaded_also_by_the_next_process() {
+    let fs = MemoryFs::new();
+    let (log, _) = open(&fs);
+    assert_eq!(log.handle().load_checkpoint().unwrap(), None);
+    for bytes in [&b"first"[..], b"", b"third and last"] {
+        log.handle().store_checkpoint(bytes).unwrap();
+        let loaded = log.handle().load_checkpoint().unwrap();
+        assert_eq!(loaded.as_deref(), Some(bytes));
+    }
+    drop(log);
+    fs.crash(1);
+    let loaded = open(&fs).0.handle().load_checkpoint().unwrap();
+    assert_eq!(loaded.as_deref(), Some(&b"third and last"[..]));
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_an_error() {
+    let fs = MemoryFs::new();
+    let (log, _) = open(&fs);
+    let handle = log.handle();
+    handle.store_checkpoint(b"position 3:64").unwrap();
+    let path = Path::new(DIR).join("checkpoint");
+    let whole = fs.read(&path).unwrap();
+    let flipped = (0..whole.len() * 8).map(|bit| {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        bytes
+    });
+    let cut = (0..whole.len()).map(|length| whole[..length].to_vec());
+    for bytes in flipped.chain(cut) {
+        fs.put(&path, &bytes);
+        let error = handle.load_checkpoint().unwrap_err();
+        assert!(matches!(error, CheckpointError::Corrupt { .. }), "{error}");
+    }
+    drop((log, handle));
+    let refused = try_open(&fs).unwrap_err();
+    assert!(matches!(refused, OpenError::Checkpoint(_)), "{refused}");
+}
+
+#[test]
+fn one_that_is_too_large_leaves_the_old_one() {
+    let fs = MemoryFs::new();
+    let (log, _) = open(&fs);
+    let handle = log.handle();
+    handle.store_checkpoint(b"old").unwrap();
+    let refused = handle.store_checkpoint(&vec![0; CHECKPOINT_BYTES_MAX + 1]);
+    assert!(matches!(refused, Err(CheckpointError::TooLarge { .. })));
+    assert_eq!(handle.load_checkpoint().unwrap().unwrap(), b"old");
+    let largest = vec![7; CHECKPOINT_BYTES_MAX];
+    handle.store_checkpoint(&largest).unwrap();
+    assert!(handle.load_checkpoint().unwrap().unwrap() == largest);
+}
+
+#[test]
+fn on_a_full_disk_the_reserve_gives_it_room() {
+    let fs = MemoryFs::new();
+    let (log, _) = open(&fs);
+    let reserve = Path::new(DIR).join("reserve");
+    let used = fs.read(&reserve).unwrap().len() as u64;
+    fs.set_room(Some(used));
+    let handle = log.handle();
+    for n in 0..100u8 {
+        handle.store_checkpoint(&[n; 1000]).unwrap();
+    }
+    assert_eq!(fs.read(&reserve), None, "it is given up");
+    fs.set_room(Some(2100));
+    let refused = handle.store_checkpoint(&[0; 3000]);
+    assert!(matches!(refused, Err(CheckpointError::DiskFull)));
+    assert_eq!(handle.load_checkpoint().unwrap().unwrap(), [99; 1000]);
+    fs.set_room(None);
+    handle.store_checkpoint(b"there is room again").unwrap();
+    drop((log, handle));
+    open(&fs);
+    assert!(fs.read(&reserve).is_some(), "and set aside again");
+}

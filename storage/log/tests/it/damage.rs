@@ -1,1 +1,188 @@
-//! To come.
+//! Disks that return other bytes than were written.
+
+use crate::support::{
+    DIR, OwnedSection, append, contents, open, options, read_from, segment_paths, try_open,
+};
+use millrace_log::testing::{Dice, MemoryFs};
+use millrace_log::{Log, Position, ReadError, inspect};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file's path and bytes.
+type NamedBytes = (PathBuf, Vec<u8>);
+
+/// Two segments of small frames and what is in them, as they lie after a clean end.
+fn small_log() -> (Vec<NamedBytes>, Vec<Vec<OwnedSection>>) {
+    let fs = MemoryFs::new();
+    for run in 0..2 {
+        let (mut log, _) = open(&fs);
+        for seed in 0..3 {
+            append(&mut log, run * 3 + seed, 40);
+        }
+        log.sync().unwrap();
+    }
+    let (log, _) = open(&fs);
+    let whole = contents(&log.handle());
+    assert_eq!(whole.len(), 6);
+    let paths = segment_paths(&fs, Path::new(DIR));
+    let read = |path: PathBuf| (path.clone(), fs.read(&path).unwrap());
+    (paths.into_iter().map(read).collect(), whole)
+}
+
+fn disk_with(files: &[NamedBytes]) -> MemoryFs {
+    let fs = MemoryFs::new();
+    for (path, bytes) in files {
+        fs.put(path, bytes);
+    }
+    // Present, so that thousands of starts need not make it.
+    fs.put(&Path::new(DIR).join("reserve"), b"");
+    fs
+}
+
+fn is_subsequence(part: &[Vec<OwnedSection>], whole: &[Vec<OwnedSection>]) -> bool {
+    let mut rest = whole.iter();
+    part.iter().all(|frame| rest.any(|other| other == frame))
+}
+
+#[test]
+fn every_flipped_bit_is_reported_and_never_read() {
+    let (mut files, whole) = small_log();
+    let bits: usize = files.iter().map(|(_, bytes)| bytes.len() * 8).sum();
+    assert!(bits > 10_000, "{bits} bits");
+    for file in 0..files.len() {
+        for bit in 0..files[file].1.len() * 8 {
+            files[file].1[bit / 8] ^= 1 << (bit % 8);
+            let fs = disk_with(&files);
+            let seen = inspect(&fs, Path::new(DIR), &mut |_| {}).unwrap();
+            let problems: usize = seen.segments.iter().map(|s| s.problems.len()).sum();
+            assert!(problems > 0, "file {file} bit {bit} is inspected");
+            let (log, recovery) = open(&fs);
+            let reported = recovery.cut.is_some() || recovery.is_damaged();
+            assert!(reported, "file {file} bit {bit} is reported");
+            let read = contents(&log.handle());
+            assert!(read.len() >= 5 && is_subsequence(&read, &whole));
+            assert_eq!(recovery.frames, read.len() as u64);
+            files[file].1[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn damage_in_the_middle_is_kept_in_quarantine_and_passed_over() {
+    let (mut files, whole) = small_log();
+    // The second frame of the first segment.
+    let fs = disk_with(&files);
+    let frame = read_from(&open(&fs).0.handle(), Position::FIRST)[1]
+        .0
+        .clone();
+    files[0].1[frame.position.offset as usize + 50] ^= 4;
+    let fs = disk_with(&files);
+    for _ in 0..2 {
+        let (log, recovery) = open(&fs);
+        assert_eq!(recovery.quarantined.len(), 1, "reported at every start");
+        let found = &recovery.quarantined[0];
+        assert_eq!((found.start, found.end), (frame.position, frame.end));
+        let copy = fs.read(found.copy.as_ref().unwrap()).unwrap();
+        let range = frame.position.offset as usize..frame.end.offset as usize;
+        assert_eq!(copy, files[0].1[range]);
+        let read = contents(&log.handle());
+        assert_eq!(read[0], whole[0]);
+        assert_eq!(read[1..], whole[2..]);
+        assert_eq!(recovery.gaps.len(), 1);
+        assert_eq!(recovery.gaps[0].frames, 1);
+    }
+}
+
+#[test]
+fn damage_while_running_is_told_and_can_be_passed() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    for seed in 0..3 {
+        append(&mut log, seed, 100);
+    }
+    log.sync().unwrap();
+    let frames = read_from(&log.handle(), Position::FIRST);
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut bytes = fs.read(&path).unwrap();
+    // The second frame's header, and the last byte of the third one's blocks.
+    bytes[frames[1].0.position.offset as usize + 20] ^= 1;
+    bytes[frames[2].0.end.offset as usize - 24] ^= 1;
+    fs.put(&path, &bytes);
+    let mut reader = log.handle().reader(Position::FIRST);
+    assert_eq!(reader.skip_damage().unwrap(), None, "nothing to pass yet");
+    reader.next().unwrap().unwrap();
+    for _ in 0..2 {
+        let error = reader.next().unwrap_err();
+        assert!(
+            matches!(error, ReadError::Corrupt { position, .. } if position == frames[1].0.position)
+        );
+    }
+    let skipped = reader.skip_damage().unwrap().unwrap();
+    assert_eq!(skipped.start, frames[1].0.position);
+    // The third is not sound as a whole, so reading goes on at the end.
+    assert_eq!(skipped.end, log.handle().synced());
+    assert_eq!(reader.next().unwrap(), None);
+    let mut reader = log.handle().reader(frames[1].0.end);
+    let third = reader.next().unwrap().unwrap();
+    let last = third.sections.last().unwrap();
+    let error = reader.read_blocks(last).unwrap_err();
+    assert!(matches!(error, ReadError::Corrupt { .. }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_make_the_log_panic(
+        noise in prop::collection::vec(any::<u8>(), 0..600),
+        seed in any::<u64>(),
+    ) {
+        let (mut files, whole) = small_log();
+        let mut dice = Dice::new(seed);
+        let file = dice.below(2) as usize;
+        let bytes = &mut files[file].1;
+        let at = dice.below(bytes.len() as u64) as usize;
+        match dice.below(4) {
+            0 => *bytes = noise,
+            1 => bytes.truncate(at),
+            2 => bytes.splice(at..at, noise).for_each(drop),
+            _ => for (place, byte) in bytes[at..].iter_mut().zip(noise) { *place = byte },
+        }
+        let fs = disk_with(&files);
+        inspect(&fs, Path::new(DIR), &mut |_| {}).unwrap();
+        let (mut log, _) = open(&fs);
+        prop_assert!(is_subsequence(&contents(&log.handle()), &whole));
+        append(&mut log, 99, 100);
+        log.sync().unwrap();
+    }
+}
+
+#[test]
+fn frames_of_a_segment_without_header_are_read() {
+    let (mut files, whole) = small_log();
+    for file in 0..2 {
+        files[file].1[..64].fill(0xff);
+        let (log, recovery) = open(&disk_with(&files));
+        assert_eq!(
+            recovery.headers_damaged,
+            (1..=file as u64 + 1).collect::<Vec<_>>()
+        );
+        assert_eq!(contents(&log.handle()), whole);
+    }
+}
+
+#[test]
+fn a_directory_with_foreign_files_opens() {
+    let fs = disk_with(&small_log().0);
+    for name in [
+        "00000000000000000007.log.bak",
+        "7.log",
+        "notes.txt",
+        "segment.tmp",
+    ] {
+        fs.put(&Path::new(DIR).join(name), b"not a segment");
+    }
+    assert_eq!(try_open(&fs).unwrap().1.frames, 6);
+    assert!(Log::open(options(), Arc::new(fs)).is_ok());
+}

@@ -1,1 +1,130 @@
-//! To come.
+//! The log on the real file system.
+
+use crate::support::{append, borrowed, contents, sections};
+use millrace_log::fs::DiskFs;
+use millrace_log::{Log, LogOptions, OpenError, Position, inspect};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+fn options(dir: &Path) -> LogOptions {
+    LogOptions {
+        dir: dir.join("log"),
+        segment_bytes: 64 * 1024,
+        bytes_max: 1 << 20,
+    }
+}
+
+fn open(dir: &Path) -> Result<Log, OpenError> {
+    Log::open(options(dir), Arc::new(DiskFs)).map(|(log, _)| log)
+}
+
+#[test]
+fn a_second_opener_is_told_that_the_directory_is_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path()).unwrap();
+    let refused = open(dir.path()).unwrap_err();
+    assert!(matches!(&refused, OpenError::Locked { path } if path.ends_with("log/lock")));
+    assert!(refused.to_string().contains("another process"));
+    let handle = log.handle();
+    drop(log);
+    assert!(open(dir.path()).is_err(), "a handle still uses it");
+    drop(handle);
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn frames_survive_reopening_and_release_frees_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for run in 0..3u64 {
+        let mut log = open(dir.path()).unwrap();
+        // More sections than go to the kernel at once, in one of the runs.
+        for seed in 0..4 {
+            let blocks_bytes = 30_000 - seed as usize * 9000;
+            append(&mut log, run * 10 + seed, blocks_bytes);
+            expected.push(sections(run * 10 + seed, blocks_bytes));
+        }
+        let many: Vec<_> = (0..40).flat_map(|seed| sections(seed, 50)).collect();
+        log.append(&borrowed(&many)).unwrap();
+        expected.push(many);
+        log.sync().unwrap();
+        assert!(contents(&log.handle()) == expected);
+    }
+    let log = open(dir.path()).unwrap();
+    let handle = log.handle();
+    handle.store_checkpoint(b"all shipped").unwrap();
+    assert!(handle.release(handle.synced()).unwrap() > 0);
+    let left = fs::read_dir(dir.path().join("log")).unwrap();
+    let left = left.filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_str().unwrap().ends_with(".log")
+    });
+    assert_eq!(left.count(), 1, "the newest stays");
+    assert!(handle.usage().bytes_used < 200_000);
+}
+
+#[test]
+fn a_log_is_inspected_while_in_use_and_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open(dir.path()).unwrap();
+    for seed in 0..5 {
+        append(&mut log, seed, 20_000);
+    }
+    log.sync().unwrap();
+    log.handle().store_checkpoint(b"where").unwrap();
+    let log_dir = dir.path().join("log");
+    let listing = |dir: &Path| {
+        let mut files: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (fs::read(&path).unwrap(), path))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = listing(&log_dir);
+    let mut frames = Vec::new();
+    let seen = inspect(&DiskFs, &log_dir, &mut |frame| frames.push(frame.clone())).unwrap();
+    assert!(listing(&log_dir) == before);
+    assert_eq!(frames.len(), 5);
+    assert_eq!(frames[0].sections[0].header, sections(0, 20_000)[0].0);
+    assert_eq!(seen.segments.iter().map(|s| s.frames).sum::<u64>(), 5);
+    assert!(seen.segments.iter().all(|s| s.problems.is_empty()));
+    assert_eq!(seen.checkpoint.unwrap().unwrap(), b"where");
+}
+
+#[test]
+fn readers_and_release_work_from_other_threads_while_the_log_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open(dir.path()).unwrap();
+    let handle = log.handle();
+    let shipper = std::thread::spawn(move || {
+        let mut reader = handle.reader(Position::FIRST);
+        let mut shipped = Vec::new();
+        while shipped.len() < 200 {
+            match reader.next().unwrap() {
+                Some(frame) => {
+                    let blocks = reader.read_blocks(&frame.sections[0]).unwrap();
+                    shipped.push((frame.sequence, blocks.len()));
+                    handle.release(frame.end).unwrap();
+                }
+                None => std::thread::yield_now(),
+            }
+        }
+        shipped
+    });
+    let mut appended = 0;
+    while appended < 200 {
+        let owned = sections(appended, 9000);
+        // Full until the shipper has caught up.
+        if log.append(&borrowed(&owned)).is_ok() {
+            log.sync().unwrap();
+            appended += 1;
+        }
+    }
+    let expected: Vec<_> = (0..200)
+        .map(|seed| (seed + 1, sections(seed, 9000)[0].1.len()))
+        .collect();
+    assert_eq!(shipper.join().unwrap(), expected);
+}

@@ -1,1 +1,63 @@
-//! To come.
+//! The bytes of every format there has been stay readable. A change that breaks
+//! `the_format_is_these_bytes` needs a new version and a new directory; the old one stays.
+
+use crate::support::{DIR, append, contents, open, sections};
+use millrace_log::fs::DiskFs;
+use millrace_log::testing::MemoryFs;
+use millrace_log::{Log, LogOptions};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const FILES: [&str; 3] = [
+    "00000000000000000001.log",
+    "00000000000000000002.log",
+    "checkpoint",
+];
+
+fn fixture(version: &str) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.join("tests/fixtures").join(version)
+}
+
+/// The log the fixture was made from: three frames, the last in a segment of its own.
+fn written() -> MemoryFs {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    append(&mut log, 1, 200);
+    append(&mut log, 2, 333);
+    append(&mut log, 3, 1500);
+    log.sync().unwrap();
+    log.handle().store_checkpoint(b"a checkpoint").unwrap();
+    fs
+}
+
+#[test]
+fn the_format_is_these_bytes() {
+    let fs = written();
+    for name in FILES {
+        let now = fs.read(&Path::new(DIR).join(name)).unwrap();
+        let then = fs::read(fixture("v1").join(name)).unwrap();
+        assert!(now == then, "{name} differs");
+    }
+}
+
+#[test]
+fn version_1_is_readable() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in FILES {
+        fs::copy(fixture("v1").join(name), dir.path().join(name)).unwrap();
+    }
+    let options = LogOptions {
+        dir: dir.path().to_owned(),
+        segment_bytes: 4096,
+        bytes_max: 1 << 20,
+    };
+    let (log, recovery) = Log::open(options, Arc::new(DiskFs)).unwrap();
+    assert_eq!((recovery.frames, recovery.segments), (3, 2));
+    assert!(!recovery.is_damaged() && recovery.cut.is_none());
+    let expected = [sections(1, 200), sections(2, 333), sections(3, 1500)];
+    assert_eq!(contents(&log.handle()), expected);
+    let checkpoint = log.handle().load_checkpoint().unwrap();
+    assert_eq!(checkpoint.as_deref(), Some(&b"a checkpoint"[..]));
+}

@@ -106,8 +106,8 @@ impl Machine {
         }
     }
 
-    fn run(mut self, operation: Operation) -> Self {
-        match operation {
+    fn run(mut self, operation: &Operation) -> Self {
+        match *operation {
             Operation::Append { seed, blocks_bytes } => self.append(seed, blocks_bytes),
             Operation::Sync => self.sync(),
             Operation::Read => self.read(),
@@ -287,7 +287,7 @@ proptest! {
     fn whatever_happens_synced_frames_stay(operations in prop::collection::vec(operation(), 60..120)) {
         let mut machine = Machine::start();
         for operation in operations {
-            machine = machine.run(operation);
+            machine = machine.run(&operation);
         }
         machine.fs.set_fault(None);
         machine.fs.set_room(None);

@@ -1,8 +1,274 @@
-//! What a start finds.
+//! What a start finds and decides.
 
-use millrace_log::testing::MemoryFs;
+use crate::support::{
+    DIR, append, borrowed, contents, open, options, read_from, sections, segment_paths, try_open,
+};
+use millrace_log::testing::{Fault, FaultKind, MemoryFs};
+use millrace_log::{AppendError, Log, OpenError, Position, Recovery, Section, SectionHeader};
+use std::path::Path;
+use std::sync::Arc;
 
 #[test]
-fn placeholder_is_replaced() {
-    let _ = MemoryFs::new();
+fn an_empty_directory_is_an_empty_log() {
+    let fs = MemoryFs::new();
+    let (log, recovery) = open(&fs);
+    assert_eq!(recovery, Recovery::default());
+    assert_eq!(log.handle().reader(Position::FIRST).next().unwrap(), None);
+    assert_eq!(log.handle().synced(), Position::FIRST);
+    assert_eq!(log.handle().usage().bytes_used, 0);
+}
+
+#[test]
+fn readers_see_a_frame_when_it_is_synced_and_not_before() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let mut reader = log.handle().reader(Position::FIRST);
+    let position = append(&mut log, 1, 100);
+    assert_eq!(reader.next().unwrap(), None);
+    let end = log.sync().unwrap();
+    let frame = reader.next().unwrap().unwrap();
+    assert_eq!((frame.position, frame.end), (position, end));
+    assert_eq!(reader.next().unwrap(), None);
+    append(&mut log, 2, 100);
+    log.sync().unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().position, end);
+}
+
+#[test]
+fn whole_frames_that_were_never_synced_are_kept() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    for seed in 0..5 {
+        append(&mut log, seed, 300);
+    }
+    drop(log);
+    let (log, recovery) = open(&fs);
+    assert_eq!((recovery.frames, recovery.cut.clone()), (5, None));
+    assert!(!recovery.is_damaged());
+    let expected: Vec<_> = (0..5).map(|seed| sections(seed, 300)).collect();
+    assert_eq!(contents(&log.handle()), expected);
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_is_cut() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    append(&mut log, 1, 100);
+    let last = append(&mut log, 2, 100);
+    let end = log.sync().unwrap().offset as usize;
+    drop(log);
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let whole = fs.read(&path).unwrap();
+    for torn in last.offset as usize..end {
+        let mut bytes = whole.clone();
+        bytes[torn..].fill(0);
+        fs.put(&path, &bytes);
+        let (log, recovery) = open(&fs);
+        assert_eq!(recovery.frames, 1, "torn at {torn}");
+        assert!(!recovery.is_damaged());
+        let nothing_left = bytes[last.offset as usize..].iter().all(|&byte| byte == 0);
+        assert_eq!(recovery.cut.is_none(), nothing_left);
+        if let Some(cut) = recovery.cut {
+            assert_eq!(cut.position, last);
+        }
+        assert_eq!(contents(&log.handle()), [sections(1, 100)]);
+        drop(log);
+        assert_eq!(open(&fs).1.cut, None, "it is cut once");
+    }
+}
+
+#[test]
+fn positions_and_sequences_of_a_cut_frame_are_not_used_again() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    append(&mut log, 1, 100);
+    let cut = append(&mut log, 2, 100);
+    log.sync().unwrap();
+    drop(log);
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut bytes = fs.read(&path).unwrap();
+    bytes[cut.offset as usize + 60] ^= 1;
+    fs.put(&path, &bytes);
+    let (mut log, recovery) = open(&fs);
+    assert!(recovery.cut.is_some());
+    let next = append(&mut log, 3, 100);
+    log.sync().unwrap();
+    assert!(next > cut);
+    let frames = read_from(&log.handle(), Position::FIRST);
+    assert!(frames[1].0.sequence > 2);
+    drop(log);
+    assert!(!open(&fs).1.is_damaged(), "the jump is no gap");
+}
+
+#[test]
+fn a_missing_segment_is_a_gap() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    for seed in 0..12 {
+        append(&mut log, seed, 900);
+        log.sync().unwrap();
+    }
+    let frames = read_from(&log.handle(), Position::FIRST);
+    drop(log);
+    let paths = segment_paths(&fs, Path::new(DIR));
+    assert!(paths.len() > 3);
+    millrace_log::fs::Fs::unlink(&fs, &paths[1]).unwrap();
+    let (log, recovery) = open(&fs);
+    let lost = frames.iter().filter(|(f, _)| f.position.segment == 2);
+    let lost = lost.count() as u64;
+    assert_eq!(recovery.gaps.len(), 1);
+    assert_eq!(recovery.gaps[0].frames, lost);
+    assert_eq!(contents(&log.handle()).len() as u64, 12 - lost);
+}
+
+#[test]
+fn after_a_failed_write_or_sync_nothing_works_until_the_log_is_reopened() {
+    // Calls of one append and sync into an open segment: the write, then the sync.
+    for after in 0..2 {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        append(&mut log, 1, 100);
+        log.sync().unwrap();
+        let kind = FaultKind::Io;
+        fs.set_fault(Some(Fault { after, kind }));
+        let owned = sections(2, 100);
+        let appended = log.append(&borrowed(&owned));
+        assert_eq!(appended.is_err(), after == 0);
+        let first = log.sync().unwrap_err().to_string();
+        assert!(!fs.has_fault());
+        let handle = log.handle();
+        let failures = [
+            log.sync().unwrap_err().to_string(),
+            log.append(&borrowed(&owned)).unwrap_err().to_string(),
+            handle.release(handle.synced()).unwrap_err().to_string(),
+            handle.store_checkpoint(b"x").unwrap_err().to_string(),
+        ];
+        assert!(failures.iter().all(|failure| *failure == first), "{first}");
+        assert!(first.contains("must be reopened"));
+        assert_eq!(contents(&handle), [sections(1, 100)]);
+        drop((log, handle));
+        let (mut log, _) = open(&fs);
+        append(&mut log, 3, 100);
+        log.sync().unwrap();
+    }
+}
+
+#[test]
+fn what_was_shown_after_a_failed_sync_survives_the_next_power_cut() {
+    // The second sync of the same file would succeed and write nothing.
+    for seed in 0..50 {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        append(&mut log, 1, 100);
+        log.sync().unwrap();
+        append(&mut log, 2, 100);
+        fs.set_fault(Some(Fault {
+            after: 0,
+            kind: FaultKind::Io,
+        }));
+        log.sync().unwrap_err();
+        drop(log);
+        let (log, recovery) = open(&fs);
+        assert_eq!(recovery.frames, 2);
+        drop(log);
+        fs.crash(seed);
+        assert_eq!(open(&fs).1.frames, 2);
+    }
+}
+
+#[test]
+fn a_frame_inside_an_event_is_not_taken_for_one() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let forged = frame_of_another_log();
+    let header = SectionHeader {
+        insert_target: "events(a)".into(),
+        ..SectionHeader::default()
+    };
+    // At all eight alignments, as the sender cannot know where it lands.
+    let mut blocks = Vec::new();
+    for shift in 0..8 {
+        blocks.extend(std::iter::repeat_n(0, shift));
+        blocks.extend_from_slice(&forged);
+    }
+    let section = Section {
+        header: &header,
+        blocks: &blocks,
+    };
+    let position = log.append(&[section]).unwrap();
+    append(&mut log, 2, 100);
+    log.sync().unwrap();
+    drop(log);
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut bytes = fs.read(&path).unwrap();
+    bytes[position.offset as usize] ^= 1;
+    fs.put(&path, &bytes);
+    let (log, recovery) = open(&fs);
+    assert_eq!(recovery.quarantined.len(), 1);
+    assert_eq!(contents(&log.handle()), [sections(2, 100)]);
+}
+
+fn frame_of_another_log() -> Vec<u8> {
+    let other = MemoryFs::new();
+    // Its salt differs from the first one of any other disk.
+    millrace_log::fs::Fs::random(&other);
+    let (mut log, _) = open(&other);
+    let start = append(&mut log, 9, 50).offset as usize;
+    let end = log.sync().unwrap().offset as usize;
+    let path = segment_paths(&other, Path::new(DIR)).remove(0);
+    other.read(&path).unwrap()[start..end].to_vec()
+}
+
+#[test]
+fn a_log_of_a_newer_format_is_refused_and_left_alone() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    append(&mut log, 1, 100);
+    log.sync().unwrap();
+    drop(log);
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut bytes = fs.read(&path).unwrap();
+    bytes[8] = 2;
+    let crc = crc32fast::hash(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    fs.put(&path, &bytes);
+    let refused = try_open(&fs).unwrap_err();
+    assert!(matches!(refused, OpenError::Version { version: 2, .. }));
+    assert_eq!(fs.read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn numbers_rise_even_if_someone_removes_the_segments() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let before = append(&mut log, 1, 100);
+    log.sync().unwrap();
+    log.handle().store_checkpoint(b"mine").unwrap();
+    drop(log);
+    for path in segment_paths(&fs, Path::new(DIR)) {
+        millrace_log::fs::Fs::unlink(&fs, &path).unwrap();
+    }
+    let (mut log, recovery) = open(&fs);
+    assert_eq!(recovery.gaps.len(), 1, "it is noticed");
+    assert!(append(&mut log, 2, 100).segment > before.segment);
+    log.sync().unwrap();
+    assert!(read_from(&log.handle(), before)[0].0.sequence > 1);
+}
+
+#[test]
+fn options_without_room_for_a_frame_are_refused() {
+    let options = millrace_log::LogOptions {
+        bytes_max: 100,
+        ..options()
+    };
+    let refused = Log::open(options, Arc::new(MemoryFs::new())).unwrap_err();
+    assert!(matches!(refused, OpenError::Options(_)));
+}
+
+#[test]
+fn a_frame_without_sections_is_refused() {
+    let (mut log, _) = open(&MemoryFs::new());
+    let refused = log.append(&[]).unwrap_err();
+    assert!(matches!(refused, AppendError::Invalid(_)));
+    append(&mut log, 1, 10);
 }

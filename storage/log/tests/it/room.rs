@@ -1,1 +1,114 @@
-//! To come.
+//! A full log and a full disk: refusals that change nothing and end when there is room.
+
+use crate::support::{DIR, append, borrowed, contents, open, read_from, sections, segment_paths};
+use millrace_log::testing::MemoryFs;
+use millrace_log::{AppendError, Log, Position};
+use std::path::Path;
+
+/// Appends until refused; the number of frames.
+fn fill(log: &mut Log, blocks_bytes: usize) -> (u64, AppendError) {
+    let owned = sections(5, blocks_bytes);
+    for count in 0.. {
+        match log.append(&borrowed(&owned)) {
+            Ok(_) => log.sync().unwrap(),
+            Err(error) => return (count, error),
+        };
+    }
+    unreachable!("a log is never endless")
+}
+
+#[test]
+fn a_full_log_refuses_until_segments_are_released() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let handle = log.handle();
+    let (count, refused) = fill(&mut log, 500);
+    let usage = handle.usage();
+    assert!(
+        matches!(refused, AppendError::Full { bytes_used, bytes_max }
+            if bytes_used == usage.bytes_used && bytes_max == usage.bytes_max)
+    );
+    assert!(usage.bytes_used <= usage.bytes_max && usage.bytes_used > usage.bytes_max - 1000);
+    let frames = read_from(&handle, Position::FIRST);
+    assert_eq!(frames.len() as u64, count);
+    let third = frames
+        .iter()
+        .find(|(f, _)| f.position.segment == 3)
+        .unwrap();
+    assert_eq!(handle.release(third.0.position).unwrap(), 2);
+    assert_eq!(handle.start().segment, 3);
+    let (more, _) = fill(&mut log, 500);
+    assert!(more >= 4, "two segments of room");
+    let on_disk: u64 = segment_paths(&fs, Path::new(DIR))
+        .iter()
+        .map(|path| fs.read(path).unwrap().len() as u64)
+        .sum();
+    assert!(
+        on_disk <= usage.bytes_max + 2048,
+        "and what is preallocated"
+    );
+}
+
+#[test]
+fn a_log_whose_every_frame_is_released_never_stays_full() {
+    for blocks_bytes in [100, 500, 3000, 9000] {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        let handle = log.handle();
+        for _ in 0..5 {
+            let (count, _) = fill(&mut log, blocks_bytes);
+            assert!(count > 0, "{blocks_bytes}");
+            handle.release(handle.synced()).unwrap();
+        }
+        assert_eq!(handle.failure(), None);
+    }
+}
+
+#[test]
+fn a_frame_larger_than_a_segment_gets_its_own() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let large = append(&mut log, 1, 10_000);
+    let small = append(&mut log, 2, 10);
+    log.sync().unwrap();
+    assert_eq!((large.segment, small.segment), (1, 2));
+    let expected = [sections(1, 10_000), sections(2, 10)];
+    assert_eq!(contents(&log.handle()), expected);
+    let impossible = sections(3, 40_000);
+    let refused = log.append(&borrowed(&impossible)).unwrap_err();
+    assert!(matches!(refused, AppendError::Full { .. }));
+}
+
+#[test]
+fn a_full_disk_refuses_and_recovers_unaided() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let start: usize = fs.paths().iter().map(|p| fs.read(p).unwrap().len()).sum();
+    fs.set_room(Some(start as u64 + 5000));
+    let (first, refused) = fill(&mut log, 500);
+    assert!(matches!(refused, AppendError::NoRoom { .. }), "{refused}");
+    assert_eq!(log.handle().failure(), None);
+    assert_eq!(contents(&log.handle()).len() as u64, first);
+    fs.set_room(None);
+    let (more, _) = fill(&mut log, 500);
+    assert!(more > 20);
+    drop(log);
+    let (_, recovery) = open(&fs);
+    assert_eq!(recovery.frames, first + more);
+    assert!(!recovery.is_damaged() && recovery.cut.is_none());
+}
+
+#[test]
+fn a_log_starts_on_a_full_disk() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    append(&mut log, 1, 500);
+    drop(log);
+    let used: usize = fs.paths().iter().map(|p| fs.read(p).unwrap().len()).sum();
+    fs.set_room(Some(used as u64));
+    let (log, recovery) = open(&fs);
+    assert_eq!(recovery.frames, 1);
+    drop(log);
+    fs.crash(3);
+    assert_eq!(open(&fs).1.frames, 1, "what was shown is durable");
+}
