@@ -2,11 +2,11 @@
 
 use crate::frame::Encoder;
 use crate::fs::{File, Fs};
-use crate::recovery::{self, Recovery};
+use crate::recovery;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::shared::{Segment, Shared};
 use crate::{
-    AppendError, LogHandle, LogOptions, OpenError, Poisoned, Position, Section, SyncError,
+    AppendError, LogHandle, LogOptions, OpenError, Poisoned, Position, Recovery, Section, SyncError,
 };
 use rustix::io::Errno;
 use std::io::{self, IoSlice};

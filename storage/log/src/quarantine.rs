@@ -2,7 +2,7 @@
 
 use crate::fs::{File, Fs};
 use crate::log::is_want_of_room;
-use crate::recovery::copy_range;
+use crate::rewrite::copy_range;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

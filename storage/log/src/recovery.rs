@@ -10,92 +10,26 @@
 //!   passed over by readers.
 //! * Frames that are missing without a trace show by the sequences and are reported as a gap.
 //!
-//! The last segment is then copied to a new file, synced and put in the old one's place. It
-//! looks like waste, and is what makes the frames in it durable: they may have been read from
-//! pages that a failed sync of the last process left behind *clean*, and which no further sync
-//! of that file would write. Segments before the last were synced before their successor was
-//! made. No segment of before is written into again.
+//! The last segment is then written anew ([`rewrite`]), which makes what was found durable.
+//! Segments before it were synced before their successor was made. No segment of before is
+//! appended to again.
 
 use crate::checkpoint::{self, Floor};
 use crate::frame::FRAME_BYTES_MIN;
 use crate::fs::{File, Fs};
-use crate::log::is_want_of_room;
 use crate::quarantine;
+use crate::report::{Cut, Gap, Quarantined, Recovery};
+use crate::rewrite;
 use crate::scan::{self, SegmentScan};
 use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::shared::{Segment, Shared, State};
 use crate::{LogOptions, OpenError, Position};
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LOCK_NAME: &str = "lock";
-const TEMPORARY_NAME: &str = "segment.tmp";
-const COPY_BYTES: usize = 1 << 20;
-
-/// What was found when a log was opened.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Recovery {
-    /// Segments kept.
-    pub segments: u64,
-    /// Sound frames.
-    pub frames: u64,
-    /// Rows in them.
-    pub rows: u64,
-    /// The torn tail, if there was one.
-    pub cut: Option<Cut>,
-    /// Damage with sound frames behind it. Reported at every start until its segment is
-    /// released.
-    pub quarantined: Vec<Quarantined>,
-    /// Frames that are not there at all.
-    pub gaps: Vec<Gap>,
-    /// Segments whose own header is damaged; their frames are counted above if readable.
-    pub headers_damaged: Vec<u64>,
-}
-
-impl Recovery {
-    /// Whether something is gone that may have been acknowledged. A cut is not: nothing in it
-    /// was.
-    #[must_use]
-    pub fn is_damaged(&self) -> bool {
-        !self.quarantined.is_empty() || !self.gaps.is_empty() || !self.headers_damaged.is_empty()
-    }
-}
-
-/// A torn tail that was cut.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cut {
-    /// Where the log now ends.
-    pub position: Position,
-    /// Bytes cut, up to the last that was not zero.
-    pub bytes: u64,
-    /// Why it is no frame.
-    pub reason: &'static str,
-}
-
-/// A damaged middle.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Quarantined {
-    /// Where it starts.
-    pub start: Position,
-    /// Where reading goes on.
-    pub end: Position,
-    /// Why it is no frame.
-    pub reason: &'static str,
-    /// The file with the damaged bytes; `None` if there was no room for it.
-    pub copy: Option<PathBuf>,
-}
-
-/// Frames missing between two sound places.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Gap {
-    /// The end of the frame before.
-    pub after: Position,
-    /// How many are missing.
-    pub frames: u64,
-}
 
 /// What the writer starts from.
 pub(crate) struct Opened {
@@ -341,18 +275,8 @@ impl<'a> Found<'a> {
             }
         });
         let path = self.path_of(last.number);
-        let temporary = self.dir.join(TEMPORARY_NAME);
-        let copied = copy_segment(self.fs, &temporary, &*last.file, &header, end.offset)
-            .and_then(|()| self.fs.rename(&temporary, &path));
-        match copied {
-            // A full disk must not keep the log from starting: only shipping makes room.
-            Err(error) if is_want_of_room(&error) => {
-                let _ = self.fs.unlink(&temporary);
-                rewrite_segment(self.fs, &path, &header, end.offset)
-            }
-            other => other,
-        }
-        .map_err(failed("write anew", &path))?;
+        rewrite::segment(self.fs, self.dir, &*last.file, &header, end.offset)
+            .map_err(failed("write anew", &path))?;
         let mut segment = segment_of(scan, end.offset);
         segment.salt = Some(header.salt);
         self.segments.insert(last.number, segment);
@@ -424,56 +348,4 @@ impl Sequences {
         }
         self.last = Some((sequence, end));
     }
-}
-
-/// Copies what is below `end`, with a new header; offsets stay what they were.
-fn copy_segment(
-    fs: &dyn Fs,
-    path: &Path,
-    from: &dyn File,
-    header: &SegmentHeader,
-    end: u64,
-) -> io::Result<()> {
-    let to = fs.create(path)?;
-    to.allocate(end)?;
-    to.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
-    copy_range(from, &*to, SEGMENT_HEADER_BYTES..end, SEGMENT_HEADER_BYTES)?;
-    to.sync_data()
-}
-
-/// Writes what is below `end` over itself, so that a sync has something to do.
-fn rewrite_segment(fs: &dyn Fs, path: &Path, header: &SegmentHeader, end: u64) -> io::Result<()> {
-    let file = fs.open_writable(path)?;
-    copy_range(
-        &*file,
-        &*file,
-        SEGMENT_HEADER_BYTES..end,
-        SEGMENT_HEADER_BYTES,
-    )?;
-    file.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
-    file.truncate(end)?;
-    file.sync_data()
-}
-
-/// Copies a range of bytes to `offset` of another file.
-pub(crate) fn copy_range(
-    from: &dyn File,
-    to: &dyn File,
-    range: std::ops::Range<u64>,
-    mut offset: u64,
-) -> io::Result<()> {
-    let mut buffer = Vec::with_capacity(COPY_BYTES);
-    let mut at = range.start;
-    while at < range.end {
-        buffer.clear();
-        let wanted = (range.end - at).min(COPY_BYTES as u64) as usize;
-        from.read_at(&mut buffer, wanted, at)?;
-        if buffer.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        to.write_at(&mut [IoSlice::new(&buffer)], offset)?;
-        at += buffer.len() as u64;
-        offset += buffer.len() as u64;
-    }
-    Ok(())
 }

@@ -3,10 +3,12 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `memory` | [`MemoryFs`]: names and files as the log sees them |
+//! | `memory` | [`MemoryFs`]: the disk, and what a test does to it |
+//! | `calls` | what the log calls of it |
 //! | `inode` | one file: what is in the cache, and what is on the disk |
 //! | `dice` | reproducible chance |
 
+mod calls;
 mod dice;
 mod inode;
 mod memory;

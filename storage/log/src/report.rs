@@ -1,0 +1,67 @@
+//! What a start tells of what it found.
+
+use crate::Position;
+use std::path::PathBuf;
+
+/// What was found when a log was opened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Segments kept.
+    pub segments: u64,
+    /// Sound frames.
+    pub frames: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// The torn tail, if there was one.
+    pub cut: Option<Cut>,
+    /// Damage with sound frames behind it. Reported at every start until its segment is
+    /// released.
+    pub quarantined: Vec<Quarantined>,
+    /// Frames that are not there at all.
+    pub gaps: Vec<Gap>,
+    /// Segments whose own header is damaged; their frames are counted above if readable.
+    pub headers_damaged: Vec<u64>,
+}
+
+impl Recovery {
+    /// Whether something is gone that may have been acknowledged. A cut is not: nothing in it
+    /// was.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        !self.quarantined.is_empty() || !self.gaps.is_empty() || !self.headers_damaged.is_empty()
+    }
+}
+
+/// A torn tail that was cut.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Where the log now ends.
+    pub position: Position,
+    /// Bytes cut, up to the last that was not zero.
+    pub bytes: u64,
+    /// Why it is no frame.
+    pub reason: &'static str,
+}
+
+/// A damaged middle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quarantined {
+    /// Where it starts.
+    pub start: Position,
+    /// Where reading goes on.
+    pub end: Position,
+    /// Why it is no frame.
+    pub reason: &'static str,
+    /// The file with the damaged bytes; `None` if there was no room for it.
+    pub copy: Option<PathBuf>,
+}
+
+/// Frames missing between two sound places.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// The end of the frame before.
+    pub after: Position,
+    /// How many are missing.
+    pub frames: u64,
+}
