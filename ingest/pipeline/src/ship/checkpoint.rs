@@ -24,6 +24,8 @@ pub struct Checkpoint {
     pub salt: u32,
     /// Everything below is in ClickHouse.
     pub low: Position,
+    /// Below this nobody knows what was shipped, as an earlier checkpoint was lost.
+    pub suspect_below: Position,
     /// Up to where sections have been taken, by key.
     pub taken: Vec<(Key, Place)>,
     /// What was taken and is not settled.
@@ -82,6 +84,7 @@ struct Stored {
     version: u32,
     salt: u32,
     low: (u64, u64),
+    suspect_below: (u64, u64),
     /// Every insert target once; the rest names them by number.
     targets: Vec<String>,
     taken: Vec<(usize, u32, StoredPlace)>,
@@ -134,7 +137,8 @@ impl Stored {
         Self {
             version: VERSION,
             salt: checkpoint.salt,
-            low: (checkpoint.low.segment, checkpoint.low.offset),
+            low: stored_position(checkpoint.low),
+            suspect_below: stored_position(checkpoint.suspect_below),
             targets,
             taken,
             in_flight,
@@ -153,10 +157,8 @@ impl Stored {
         };
         Checkpoint {
             salt: self.salt,
-            low: Position {
-                segment: self.low.0,
-                offset: self.low.1,
-            },
+            low: position(self.low),
+            suspect_below: position(self.suspect_below),
             taken: self
                 .taken
                 .iter()
@@ -178,13 +180,21 @@ impl Stored {
     }
 }
 
+fn stored_position(position: Position) -> (u64, u64) {
+    (position.segment, position.offset)
+}
+
+fn position((segment, offset): (u64, u64)) -> Position {
+    Position { segment, offset }
+}
+
 fn stored_place(place: Place) -> StoredPlace {
     (place.frame.segment, place.frame.offset, place.section)
 }
 
 fn place((segment, offset, section): StoredPlace) -> Place {
     Place {
-        frame: Position { segment, offset },
+        frame: position((segment, offset)),
         section,
     }
 }
@@ -200,10 +210,8 @@ mod tests {
         };
         Checkpoint {
             salt: 7,
-            low: Position {
-                segment: 3,
-                offset: 64,
-            },
+            low: position((3, 64)),
+            suspect_below: position((2, 64)),
             taken: vec![
                 (key("events(uuid)"), place((3, 64, 1))),
                 (key("rejected_events(raw)"), place((3, 128, 0))),

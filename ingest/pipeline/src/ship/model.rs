@@ -428,8 +428,6 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
-
     #[test]
     fn every_row_is_delivered_exactly_once(
         ops in prop::collection::vec(op(), 1..60),

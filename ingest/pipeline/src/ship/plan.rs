@@ -108,7 +108,7 @@ impl<S: Clone> Plan<S> {
                 limits,
                 checkpoint.salt,
                 checkpoint.low,
-                Position::default(),
+                checkpoint.suspect_below,
             )
         }
     }
@@ -132,6 +132,7 @@ impl<S: Clone> Plan<S> {
         Checkpoint {
             salt: self.salt,
             low,
+            suspect_below: self.suspect_below,
             taken: taken.map(|(key, place)| (key.clone(), *place)).collect(),
             in_flight: flights.chain(recovering).collect(),
         }
@@ -391,11 +392,12 @@ impl<S: Clone> Plan<S> {
             .get(&id)
             .and_then(|flight| flight.unit.halves());
         let Some(halves) = halves else { return false };
-        self.settled(id);
         for half in halves {
             self.sections += half.sections.len();
             self.add_flight(half);
         }
+        // Only now, so that `low` does not pass the rows in between.
+        self.settled(id);
         true
     }
 }

@@ -1,0 +1,19 @@
+//! The client against the real engine.
+//!
+//! Every test uses a database of its own on the engine that the binary shares; tests that kill
+//! the engine start one of their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+millrace_embedded::engine_process!();
+
+mod faults;
+mod fixture;
+mod inserts;
+mod questions;
