@@ -256,6 +256,25 @@ fn numbers_rise_even_if_someone_removes_the_segments() {
 }
 
 #[test]
+fn a_new_segment_continues_the_numbers_even_if_a_power_cut_takes_its_frames() {
+    for seed in 0..20 {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        append(&mut log, 1, 1500);
+        log.sync().unwrap();
+        // The next one goes to a new segment and is never synced; the old one is released.
+        append(&mut log, 2, 1500);
+        let handle = log.handle();
+        handle.store_checkpoint(b"all shipped").unwrap();
+        assert_eq!(handle.release(handle.synced()).unwrap(), 1);
+        drop((log, handle));
+        fs.crash(seed);
+        let (_, recovery) = open(&fs);
+        assert!(!recovery.is_damaged(), "{recovery:?}");
+    }
+}
+
+#[test]
 fn options_without_room_for_a_frame_are_refused() {
     let options = millrace_log::LogOptions {
         bytes_max: 100,
