@@ -62,7 +62,7 @@ impl Core {
             decoder: RefCell::new(Decoder::new()),
             buffers: Buffers::default(),
             orphans: Rc::default(),
-            metrics: CoreMetrics::new(),
+            metrics: CoreMetrics::of_recorder(),
             random: RefCell::new(rand::make_rng()),
         })
     }

@@ -226,7 +226,7 @@ impl EdgeStream {
             let mut buffer = ReadBuf::new(&mut scratch);
             match ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {
-                    self.lingered_bytes += buffer.filled().len()
+                    self.lingered_bytes += buffer.filled().len();
                 }
                 Ok(()) | Err(_) => return Poll::Ready(()),
             }

@@ -167,7 +167,7 @@ impl HealthServer {
                 let runtime = runtime().enable_all().build_local(LocalOptions::default());
                 match runtime {
                     Ok(runtime) => {
-                        runtime.block_on(serve(listener, readiness, prometheus, stopped))
+                        runtime.block_on(serve(listener, readiness, prometheus, stopped));
                     }
                     Err(error) => tracing::error!(%error, "the health listener has no runtime"),
                 }

@@ -16,7 +16,7 @@
 //! | `resends` | requests acknowledged lately |
 //! | `orphans` | submissions whose client went away |
 //! | `budget`, `connections` | bounds of the process |
-//! | [`health`], [`metrics`] | what operators look at |
+//! | [`health`], `metrics` | what operators look at |
 //!
 //! Invariants: nothing on a request's way waits for a lock, except for the lookup of a key that
 //! is not cached; every buffer and every wait is bounded by [`HttpLimits`]; nothing a client sends
@@ -33,7 +33,7 @@ mod edge;
 pub mod health;
 mod http;
 pub mod keys;
-pub mod metrics;
+mod metrics;
 mod orphans;
 mod resends;
 mod server;

@@ -97,7 +97,7 @@ pub struct CoreMetrics {
 
 impl CoreMetrics {
     /// Handles of the recorder that is installed now.
-    pub fn new() -> Self {
+    pub fn of_recorder() -> Self {
         let stage = |name: &'static str| histogram!(STAGE, "stage" => name);
         Self {
             requests: Default::default(),

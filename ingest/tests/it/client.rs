@@ -1,0 +1,178 @@
+//! HTTP/1.1 by hand: a test sees exactly what was sent.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long a test waits before it fails; long, because machines that run tests are busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection.
+pub struct Client {
+    reader: BufReader<TcpStream>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            reader: BufReader::new(stream),
+        }
+    }
+
+    /// Sends a request with a body and reads the answer.
+    pub fn post(&mut self, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.request("POST", target, headers, body)
+    }
+
+    /// Sends a request and reads the answer.
+    pub fn request(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        self.send(&request(method, target, headers, body));
+        if method == "HEAD" {
+            self.read_head_only()
+        } else {
+            self.read()
+        }
+    }
+
+    /// Sends raw bytes. A peer that no longer reads is not an error here.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.reader.get_mut().write_all(bytes);
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn finish(&mut self) {
+        self.reader
+            .get_mut()
+            .shutdown(std::net::Shutdown::Write)
+            .unwrap();
+    }
+
+    /// Reads an answer.
+    pub fn read(&mut self) -> Answer {
+        let mut answer = self.read_head_only();
+        let length = answer
+            .header("content-length")
+            .map_or(0, |text| text.parse().unwrap());
+        answer.body = vec![0; length];
+        self.reader.read_exact(&mut answer.body).unwrap();
+        answer
+    }
+
+    fn read_head_only(&mut self) -> Answer {
+        let status_line = self.line();
+        let status = status_line
+            .split(' ')
+            .nth(1)
+            .unwrap_or_else(|| panic!("{status_line:?}"));
+        let status = status.parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line();
+            let Some((name, value)) = line.split_once(": ") else {
+                break;
+            };
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        }
+        Answer {
+            status,
+            headers,
+            body: Vec::new(),
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The same connection once more, for a thread that only writes.
+    pub fn try_clone(&self) -> Self {
+        Self {
+            reader: BufReader::new(self.reader.get_ref().try_clone().unwrap()),
+        }
+    }
+
+    /// Sends a byte; `false` when the peer is gone.
+    pub fn send_one(&mut self, byte: u8) -> bool {
+        self.reader.get_mut().write_all(&[byte]).is_ok()
+    }
+
+    /// What one read gives.
+    pub fn read_once(&mut self) -> Vec<u8> {
+        let bytes = self.reader.fill_buf().unwrap().to_vec();
+        self.reader.consume(bytes.len());
+        bytes
+    }
+
+    /// Whether the server says 200 before it closes the connection.
+    pub fn reads_success(&mut self) -> bool {
+        let mut rest = Vec::new();
+        // A reset is as good as a close.
+        let _ = self.reader.read_to_end(&mut rest);
+        rest.starts_with(b"HTTP/1.1 200")
+    }
+
+    /// Whether the server has closed the connection; waits for it.
+    pub fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        match self.reader.read_to_end(&mut rest) {
+            Ok(0) => true,
+            Ok(_) => panic!("unexpected: {:?}", String::from_utf8_lossy(&rest)),
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+/// A request as bytes, with `Host`, and `Content-Length` where there is a body.
+pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !body.is_empty() || method == "POST" {
+        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    head.push_str("\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The error's code, after a look at the four keys that every error has.
+    pub fn code(&self) -> String {
+        let json = self.json();
+        let keys = ["type", "code", "detail", "attr"];
+        assert!(keys.iter().all(|key| json.get(key).is_some()), "{json}");
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        json["code"].as_str().unwrap().to_owned()
+    }
+}

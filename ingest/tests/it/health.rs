@@ -1,0 +1,77 @@
+//! Liveness, readiness and metrics, on both listeners.
+
+use crate::client::Client;
+use crate::stand::{Stand, batch};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use millrace_ingest::HealthServer;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn readiness_names_what_is_wrong_on_both_listeners() {
+    let prometheus = PrometheusBuilder::new().install_recorder().unwrap();
+    let stand = Stand::start();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let health = HealthServer::start(any, stand.readiness.clone(), prometheus).unwrap();
+    let mut clients = [stand.client(), Client::connect(health.addr())];
+    let broken = Arc::new(AtomicBool::new(false));
+    let check = Arc::clone(&broken);
+    stand.readiness.require("log", move || {
+        check
+            .load(Ordering::Acquire)
+            .then(|| "the disk is gone".to_owned())
+    });
+    for client in &mut clients {
+        assert_eq!(client.request("GET", "/_health/live", &[], b"").status, 200);
+        let ready = client.request("GET", "/_health/ready", &[], b"");
+        assert_eq!(
+            (ready.status, ready.json()),
+            (200, json!({"status": "ready"}))
+        );
+    }
+    broken.store(true, Ordering::Release);
+    for client in &mut clients {
+        let ready = client.request("GET", "/_health/ready", &[], b"");
+        assert_eq!((ready.status, ready.code().as_str()), (503, "not_ready"));
+        let problems = json!([{"name": "log", "detail": "the disk is gone"}]);
+        assert_eq!(ready.json()["problems"], problems);
+        assert_eq!(
+            client.request("HEAD", "/_health/ready", &[], b"").status,
+            503
+        );
+        assert_eq!(client.request("GET", "/_health/live", &[], b"").status, 200);
+    }
+    assert_eq!(clients[1].request("POST", "/metrics", &[], b"").status, 405);
+    metrics_tell_of_requests_events_and_times(&stand, &mut clients[1]);
+}
+
+/// In one test with the above, because a process has one recorder.
+fn metrics_tell_of_requests_events_and_times(stand: &Stand, health: &mut Client) {
+    assert_eq!(stand.post("/batch/", batch(&["a", "b"])).status, 200);
+    let bad = format!(
+        r#"{{"api_key":"{}","batch":[{{"distinct_id":"d"}},{{"event":"e","distinct_id":"d"}}]}}"#,
+        crate::stand::KEY
+    );
+    assert_eq!(stand.post("/batch/", bad).status, 200);
+    let answer = health.request("GET", "/metrics", &[], b"");
+    assert!(
+        answer
+            .header("content-type")
+            .unwrap()
+            .starts_with("text/plain")
+    );
+    let text = String::from_utf8(answer.body).unwrap();
+    for name in [
+        "millrace_ingest_requests_total{path=\"/batch\",status=\"200\"}",
+        "millrace_ingest_events_total{outcome=\"accepted\",code=\"\"}",
+        "millrace_ingest_events_total{outcome=\"rejected\",code=\"missing_event\"}",
+        "millrace_ingest_body_bytes_total",
+        "millrace_ingest_stage_seconds",
+        "millrace_ingest_connections",
+        "millrace_ready 0",
+    ] {
+        assert!(text.contains(name), "{name} is not in\n{text}");
+    }
+}

@@ -1,0 +1,29 @@
+//! The ingest contract, table by table, against a real server: real sockets, a real log on disk,
+//! a real SQLite catalog. Rows are read back from the log.
+//!
+//! Rules: every test has a server of its own on port 0 and a directory of its own; the clock
+//! stands still; nothing sleeps; a test's name is the sentence it proves.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod answers;
+mod client;
+mod cors;
+mod drain;
+mod encodings;
+mod endpoints;
+mod fixtures;
+mod health;
+mod keys;
+mod limits;
+mod rows;
+mod sockets;
+mod stand;
+mod v1;

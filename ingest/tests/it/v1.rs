@@ -1,0 +1,72 @@
+//! Section 6: the per-event protocol.
+
+use crate::client::Answer;
+use crate::stand::{KEY, Stand};
+use serde_json::{Value, json};
+
+const PATH: &str = "/i/v1/analytics/events";
+
+fn post(stand: &Stand, authorization: Option<&str>, body: &Value) -> Answer {
+    let headers: Vec<_> = authorization
+        .map(|value| ("Authorization", value))
+        .into_iter()
+        .collect();
+    stand
+        .client()
+        .post(PATH, &headers, body.to_string().as_bytes())
+}
+
+fn event(name: &str, uuid: &str) -> Value {
+    json!({"event": name, "uuid": uuid, "distinct_id": "d",
+        "timestamp": "2026-11-20T14:37:59Z", "properties": {}})
+}
+
+const FIRST: &str = "01990000-0000-7000-8000-000000000001";
+const SECOND: &str = "01990000-0000-7000-8000-000000000002";
+
+#[test]
+fn results_are_told_by_uuid() {
+    let stand = Stand::start();
+    let body = json!({"created_at": "2026-11-20T14:38:00Z",
+        "batch": [event("good", FIRST), event("", SECOND)]});
+    let answer = post(&stand, Some(&format!("Bearer {KEY}")), &body);
+    assert_eq!(answer.status, 200);
+    let results = &answer.json()["results"];
+    assert_eq!(results[FIRST], json!({"result": "ok"}));
+    assert_eq!(results[SECOND]["result"], "drop");
+    assert_eq!(results[SECOND]["details"], "missing_event");
+    let rows = stand.rows();
+    assert_eq!((rows.names(), rows.rejected.len()), (vec!["good"], 1));
+}
+
+#[test]
+fn errors_carry_the_keys_of_both_protocols() {
+    let stand = Stand::start();
+    let good = json!({"batch": [event("good", FIRST)]});
+    let repeated = json!({"batch": [event("good", FIRST), event("good", FIRST)]});
+    let key = format!("Bearer {KEY}");
+    let table: [(Option<&str>, &Value, u16, &str); 5] = [
+        (None, &good, 401, "missing_api_key"),
+        (Some("Bearer "), &good, 401, "missing_api_key"),
+        (Some("Basic abc"), &good, 401, "missing_api_key"),
+        (
+            Some("Bearer phc_nobodys0000000000000000000000000000000000"),
+            &good,
+            401,
+            "unknown_api_key",
+        ),
+        (Some(&key), &repeated, 400, "invalid_uuid"),
+    ];
+    for (authorization, body, status, code) in table {
+        let answer = post(&stand, authorization, body);
+        let got = (answer.status, answer.code());
+        assert_eq!(got, (status, code.to_owned()), "{authorization:?}");
+        let json = answer.json();
+        assert_eq!(json["error"], code, "{authorization:?}");
+        assert_eq!(
+            json["error_description"], json["detail"],
+            "{authorization:?}"
+        );
+    }
+    assert_eq!(stand.rows().events.len(), 0);
+}
