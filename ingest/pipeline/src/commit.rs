@@ -149,7 +149,10 @@ impl Committer {
         match self.lane.log.append(&sections) {
             Ok(_) => {}
             // Nothing was written: the log is as good as before.
-            Err(AppendError::Full { .. } | AppendError::DiskFull { .. }) => return Err(Refusal::LogFull),
+            Err(error @ (AppendError::Full { .. } | AppendError::NoRoom { .. })) => {
+                tracing::warn!(lane = self.lane.lane.name(), "refusing requests: {error}");
+                return Err(Refusal::LogFull);
+            }
             Err(error) => return Err(self.fail(&error)),
         }
         let started = Instant::now();
