@@ -1,2 +1,99 @@
-//! The `millrace` binary.
-fn main() {}
+//! The `millrace` binary: reads the configuration, then runs one mode.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `cli`, `config` | what the user asked for |
+//! | `serve` | the modes that stay: serve, ingest, admin, clickhouse |
+//! | `commands` | the operator's tools |
+//! | `credentials`, `logging`, `data_dir` | what every mode needs |
+
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+mod cli;
+mod commands;
+mod config;
+mod credentials;
+mod data_dir;
+mod engine;
+mod logging;
+mod open;
+mod serve;
+mod signals;
+
+use clap::{CommandFactory, FromArgMatches};
+use cli::{Cli, Command};
+use config::{Config, FileError, Layers};
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The command line or the configuration cannot be used (`EX_USAGE` of sysexits.h).
+const EXIT_USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let layers = match config::load(Cli::command(), &args, variables) {
+        Ok(layers) => layers,
+        Err(FileError::Command(error)) => return command_line(&error),
+        Err(error) => return fail(EXIT_USAGE, &error.to_string()),
+    };
+    let cli = match Cli::from_arg_matches(&layers.matches) {
+        Ok(cli) => cli,
+        Err(error) => return command_line(&error),
+    };
+    let started = logging::start(cli.settings.log_format, &cli.settings.log_level);
+    let checked = started.and_then(|()| Config::build(cli.settings.clone()));
+    let config = match checked {
+        Ok(config) => config,
+        Err(error) => return fail(EXIT_USAGE, &format!("{error:#}")),
+    };
+    match run(&cli, &config, &layers) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(1, &format!("{error:#}")),
+    }
+}
+
+fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
+    match &cli.command {
+        None | Some(Command::Serve) if cli.print_credentials => serve::print_credentials(config),
+        None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
+        Some(Command::Ingest) => serve::run(config, serve::Parts::INGEST),
+        Some(Command::Admin) => serve::run(config, serve::Parts::ADMIN),
+        Some(Command::Clickhouse { parent }) => engine::run(config, *parent),
+        Some(Command::Migrate) => commands::migrate(config),
+        Some(Command::Config) => {
+            print(&config::show(&Cli::command(), layers));
+            Ok(())
+        }
+        Some(Command::Keys(command)) => commands::keys::run(config, command),
+        Some(Command::Organizations(command)) => commands::organizations::run(config, command),
+        Some(Command::Rejected(command)) => commands::rejected::run(config, command),
+        Some(Command::Log(command)) => commands::log::run(config, command),
+    }
+}
+
+/// Help and version are no errors; the rest is the user's to mend.
+fn command_line(error: &clap::Error) -> ExitCode {
+    // Where nobody listens, there is nobody to tell.
+    let _ = error.print();
+    if error.use_stderr() {
+        ExitCode::from(EXIT_USAGE)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn fail(code: u8, message: &str) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "millrace: {message}");
+    ExitCode::from(code)
+}
+
+/// Writes to standard output; a closed pipe is the reader's choice.
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

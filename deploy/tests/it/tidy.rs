@@ -7,7 +7,10 @@ use std::process::Command;
 const FILE_LINES_MAX: usize = 400;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
 }
 
 /// The files that git tracks or would track, relative to the root.
@@ -18,12 +21,25 @@ fn files(suffix: &str) -> Vec<(String, String)> {
         .output()
         .unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
-    let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?));
-    names.lines().filter(|name| name.ends_with(suffix)).filter_map(read).collect()
+    let read = |name: &str| {
+        Some((
+            name.to_owned(),
+            std::fs::read_to_string(root().join(name)).ok()?,
+        ))
+    };
+    names
+        .lines()
+        .filter(|name| name.ends_with(suffix))
+        .filter_map(read)
+        .collect()
 }
 
 fn assert_none(rule: &str, offenders: &[String]) {
-    assert!(offenders.is_empty(), "{rule}:\n  {}", offenders.join("\n  "));
+    assert!(
+        offenders.is_empty(),
+        "{rule}:\n  {}",
+        offenders.join("\n  ")
+    );
 }
 
 #[test]
@@ -42,7 +58,10 @@ fn files_stay_small() {
         .into_iter()
         .filter(|(name, _)| !name.contains("/tests/"))
         .map(|(name, text)| {
-            let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+            let lines = text
+                .lines()
+                .take_while(|line| !line.starts_with("#[cfg(test)]"))
+                .count();
             (name, lines)
         })
         .filter(|(_, lines)| *lines > FILE_LINES_MAX)
@@ -54,14 +73,17 @@ fn files_stay_small() {
 #[test]
 fn nothing_is_unfinished_or_skipped() {
     // Put together, so that this file does not name them.
-    let words = [["#[", "ignore"], ["TO", "DO"], ["FIX", "ME"], ["XX", "X"]].map(|word| word.concat());
+    let words =
+        [["#[", "ignore"], ["TO", "DO"], ["FIX", "ME"], ["XX", "X"]].map(|word| word.concat());
     let offenders: Vec<_> = files(".rs")
         .into_iter()
         .flat_map(|(name, text)| {
             let words = &words;
             let found = |line: &str| words.iter().any(|word| line.contains(word.as_str()));
             let lines = text.lines().enumerate().filter(|(_, line)| found(line));
-            lines.map(|(number, line)| format!("{name}:{}: {line}", number + 1)).collect::<Vec<_>>()
+            lines
+                .map(|(number, line)| format!("{name}:{}: {line}", number + 1))
+                .collect::<Vec<_>>()
         })
         .collect();
     assert_none("finish these", &offenders);
@@ -72,9 +94,12 @@ fn no_check_goes_nowhere() {
     let offenders: Vec<_> = files(".rs")
         .into_iter()
         .flat_map(|(name, text)| {
-            let bare = |line: &str| line.trim_start().starts_with("matches!(") && line.ends_with(';');
+            let bare =
+                |line: &str| line.trim_start().starts_with("matches!(") && line.ends_with(';');
             let lines = text.lines().enumerate().filter(|(_, line)| bare(line));
-            lines.map(|(number, _)| format!("{name}:{}", number + 1)).collect::<Vec<_>>()
+            lines
+                .map(|(number, _)| format!("{name}:{}", number + 1))
+                .collect::<Vec<_>>()
         })
         .collect();
     assert_none("`matches!` without `assert!` asserts nothing", &offenders);
@@ -102,33 +127,63 @@ fn nothing_names_a_machine_or_a_registry() {
         ["registry.npm", "js.org"].concat(),
         ["pypi", ".org"].concat(),
     ];
-    let suffixes = [".rs", ".toml", ".md", ".json", ".sh", ".py", ".yml", "Makefile"];
+    let suffixes = [
+        ".rs", ".toml", ".md", ".json", ".sh", ".py", ".yml", "Makefile",
+    ];
     let offenders: Vec<_> = suffixes
         .into_iter()
         .flat_map(files)
         .filter(|(name, _)| !name.contains("fixtures/"))
         .filter_map(|(name, text)| {
-            let needle = needles.iter().find(|needle| text.contains(needle.as_str()))?;
+            let needle = needles
+                .iter()
+                .find(|needle| text.contains(needle.as_str()))?;
             Some(format!("{name} names {needle}"))
         })
         .collect();
     assert_none("take these out", &offenders);
 }
 
-
 #[test]
 fn the_top_level_holds_what_a_newcomer_expects() {
     let expected = [
-        ".ci", ".editorconfig", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md",
-        "Cargo.lock", "Cargo.toml", "LICENSE", "Makefile", "README.md", "admin", "benches",
-        "clippy.toml", "deny.toml", "deploy", "ingest", "load-tests", "rustfmt.toml", "storage",
+        ".ci",
+        ".editorconfig",
+        ".gitignore",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "admin",
+        "benches",
+        "clippy.toml",
+        "deny.toml",
+        "deploy",
+        "ingest",
+        "load-tests",
+        "rustfmt.toml",
+        "storage",
     ];
-    let listed = Command::new("git").args(["ls-files"]).current_dir(root()).output().unwrap();
+    let listed = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(root())
+        .output()
+        .unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
-    let mut top: Vec<_> = names.lines().filter_map(|name| name.split('/').next()).collect();
+    let mut top: Vec<_> = names
+        .lines()
+        .filter_map(|name| name.split('/').next())
+        .collect();
     top.sort_unstable();
     top.dedup();
-    let offenders: Vec<_> =
-        top.iter().filter(|name| !expected.contains(name)).map(|name| (*name).to_owned()).collect();
+    let offenders: Vec<_> = top
+        .iter()
+        .filter(|name| !expected.contains(name))
+        .map(|name| (*name).to_owned())
+        .collect();
     assert_none("unexpected at the top level", &offenders);
 }

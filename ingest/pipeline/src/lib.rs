@@ -27,5 +27,5 @@ pub mod ship;
 mod submit;
 
 pub use submit::{
-    Ack, Committed, LaneOutput, Pipeline, PipelineError, PipelineOptions, Refusal, Slot,
+    Ack, Committed, LaneOutput, Pipeline, PipelineError, PipelineOptions, Refusal, Running, Slot,
 };

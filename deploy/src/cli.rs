@@ -1,0 +1,59 @@
+//! The command line.
+
+use crate::commands::{keys, log, organizations, rejected};
+use crate::config::Settings;
+use clap::{Parser, Subcommand};
+
+/// Takes analytics events over HTTP, answers when they are on disk, and puts each into ClickHouse
+/// exactly once.
+#[derive(Debug, Parser)]
+#[command(
+    name = "millrace",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do; `serve` when nothing is given
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Print the keys and addresses of the first start again (serve)
+    #[arg(long)]
+    pub print_credentials: bool,
+    /// The settings
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run everything: ingestion, organization API, embedded ClickHouse (the default)
+    Serve,
+    /// Run the ingestion half alone
+    Ingest,
+    /// Run the organization API alone
+    Admin,
+    /// Run the embedded ClickHouse alone
+    Clickhouse {
+        /// The process that supervises it, with which it ends
+        #[arg(long, hide = true)]
+        parent: Option<u32>,
+    },
+    /// Apply the schema migrations of catalog and ClickHouse
+    Migrate,
+    /// Print the settings and where each comes from
+    Config,
+    /// Create, list and revoke keys
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Create and list organizations
+    #[command(subcommand)]
+    Organizations(organizations::Command),
+    /// Look at events that were refused, and send them again
+    #[command(subcommand)]
+    Rejected(rejected::Command),
+    /// Look at the log
+    #[command(subcommand)]
+    Log(log::Command),
+}

@@ -1,0 +1,216 @@
+//! `millrace keys`: project keys, with which events are posted, and personal keys, with which the
+//! admin API is used.
+
+use super::table;
+use crate::config::Config;
+use crate::open;
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use millrace_catalog::{Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
+use millrace_rows::TeamId;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+/// What to do with keys.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Create a key: personal (--user), of a new project (--project), or of a project that is there (--team-id)
+    Create(Box<Create>),
+    /// List keys; of personal ones only a mask is known
+    List,
+    /// Revoke a key: a project's key, or the id or value of a personal one. Refused everywhere within 2 s
+    Revoke {
+        /// The key
+        key: String,
+    },
+}
+
+/// What is to be created.
+#[derive(Args, Clone, Debug)]
+#[group(id = "which", required = true, multiple = false, args = ["user", "project", "team_id"])]
+pub struct Create {
+    /// Whose personal key
+    #[arg(long, value_name = "EMAIL")]
+    user: Option<String>,
+    /// What the personal key is for
+    #[arg(long, requires = "user", default_value = "Command line")]
+    label: String,
+    /// What the personal key may do, as in organization:read,project:write
+    #[arg(long, requires = "user", default_value = "*", value_delimiter = ',')]
+    scopes: Vec<String>,
+    /// When the personal key stops working, as in 2027-01-31T00:00:00Z
+    #[arg(long, requires = "user", value_parser = time_of)]
+    expires_at: Option<OffsetDateTime>,
+    /// Name of a new project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Organization of the new project; the first one by default
+    #[arg(long, requires = "project", value_name = "ID")]
+    organization: Option<Uuid>,
+    /// Number of a project
+    #[arg(long, value_name = "N")]
+    team_id: Option<i64>,
+    /// Replace the key that the project has; the old one is refused at once
+    #[arg(long, requires = "team_id")]
+    rotate: bool,
+    /// A project key of your choice, to take over SDKs that hold it
+    #[arg(long, conflicts_with = "user", value_name = "KEY")]
+    key: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the catalog cannot be opened or refuses.
+pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
+    open::block_on(async {
+        let catalog = open::catalog(config).await?;
+        match command {
+            Command::Create(create) => create_key(&catalog, create).await,
+            Command::List => list(&catalog).await,
+            Command::Revoke { key } => revoke(&catalog, key).await,
+        }
+    })
+}
+
+async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
+    if let Some(email) = &create.user {
+        let created = catalog
+            .create_personal_key(NewPersonalKey {
+                email: email.clone(),
+                label: create.label.clone(),
+                scopes: Scopes::parse(create.scopes.iter().map(String::as_str))?,
+                expires_at: create.expires_at.map(UtcTime::from),
+                scoped_organizations: None,
+            })
+            .await?;
+        crate::print(&format!(
+            "{}\n\nIt is shown this once. Its id is {}.",
+            created.value.expose(),
+            created.record.id
+        ));
+        return Ok(());
+    }
+    let project = match (&create.project, create.team_id) {
+        (Some(name), _) => {
+            let organization = match create.organization {
+                Some(id) => id,
+                None => first_organization(catalog).await?,
+            };
+            let project = NewProject {
+                key: create.key.clone(),
+                ..NewProject::named(name)
+            };
+            catalog.create_project(organization, project).await?
+        }
+        (None, Some(number)) if create.rotate => {
+            catalog
+                .rotate_project_key(TeamId(number), create.key.clone())
+                .await?
+        }
+        (None, number) => {
+            let team_id = TeamId(number.context("name a user, a project or a team")?);
+            catalog
+                .create_project_key(team_id, create.key.clone())
+                .await?
+        }
+    };
+    crate::print(&project.api_token.unwrap_or_default());
+    Ok(())
+}
+
+async fn first_organization(catalog: &Catalog) -> anyhow::Result<Uuid> {
+    let organizations = catalog.list_organizations().await?;
+    let first = organizations
+        .first()
+        .context("there is no organization; create one first")?;
+    Ok(first.id)
+}
+
+async fn list(catalog: &Catalog) -> anyhow::Result<()> {
+    let projects = catalog
+        .list_projects(None)
+        .await?
+        .into_iter()
+        .map(|project| {
+            let key = project.api_token.unwrap_or_else(|| "(none)".to_owned());
+            [
+                project.id.to_string(),
+                project.name,
+                key,
+                project.organization_id.to_string(),
+            ]
+        });
+    table::print(
+        ["TEAM", "PROJECT", "KEY", "ORGANIZATION"],
+        projects.collect(),
+        "There are no projects.",
+    );
+    let users = catalog.list_users().await?;
+    let email_of = |id: i64| {
+        users
+            .iter()
+            .find(|user| user.id == id)
+            .map_or_else(|| id.to_string(), |user| user.email.clone())
+    };
+    let keys = catalog
+        .list_personal_keys(None)
+        .await?
+        .into_iter()
+        .map(|key| {
+            let expires = key.expires_at.map_or_else(|| "never".to_owned(), day);
+            let used = key.last_used_at.map_or_else(|| "never".to_owned(), day);
+            [
+                key.id.to_string(),
+                email_of(key.user_id),
+                key.label,
+                key.mask_value,
+                key.scopes.as_slice().join(","),
+                expires,
+                used,
+            ]
+        });
+    crate::print("");
+    table::print(
+        [
+            "ID",
+            "USER",
+            "LABEL",
+            "KEY",
+            "SCOPES",
+            "EXPIRES",
+            "LAST USED",
+        ],
+        keys.collect(),
+        "There are no personal keys.",
+    );
+    Ok(())
+}
+
+async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
+    if key.starts_with("phx_") || Uuid::parse_str(key).is_ok() {
+        let revoked = catalog.revoke_personal_key(key).await?;
+        crate::print(&format!(
+            "The personal key {} ({}) is revoked.",
+            revoked.mask_value, revoked.label
+        ));
+    } else {
+        let project = catalog.revoke_project_key(key).await?;
+        crate::print(&format!(
+            "The key of project {} ({}) is revoked; `millrace keys create --team-id {}` gives it another.",
+            project.id, project.name, project.id
+        ));
+    }
+    Ok(())
+}
+
+/// The day of an instant.
+pub fn day(at: UtcTime) -> String {
+    at.to_datetime().date().to_string()
+}
+
+fn time_of(text: &str) -> Result<OffsetDateTime, String> {
+    OffsetDateTime::parse(text, &Rfc3339)
+        .map_err(|_| "give a time such as 2027-01-31T00:00:00Z".to_owned())
+}

@@ -1,0 +1,27 @@
+//! The operator's tools. They need no key: who can open the data folder or the database may.
+
+pub mod keys;
+pub mod log;
+pub mod organizations;
+pub mod rejected;
+mod table;
+
+use crate::config::Config;
+use crate::open;
+use anyhow::Context;
+
+/// `millrace migrate`: both schemas, now rather than at the next start.
+///
+/// # Errors
+/// When a database cannot be reached or refuses.
+pub fn migrate(config: &Config) -> anyhow::Result<()> {
+    open::block_on(async {
+        open::catalog(config).await?;
+        open::clickhouse(config)?
+            .migrate()
+            .await
+            .context("cannot migrate ClickHouse")?;
+        crate::print("Catalog and ClickHouse have the schema of this version.");
+        Ok(())
+    })
+}

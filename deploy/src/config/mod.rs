@@ -1,0 +1,206 @@
+//! Configuration: what the user wrote, checked once.
+//!
+//! Every setting is a flag, a `MILLRACE_<NAME>` variable and a key of the TOML file, in falling
+//! order of authority; clap knows all three, so that parsing, help and errors are the same for
+//! each. [`Settings`] is what was written, [`Config`] what it means; nobody re-checks later.
+
+mod file;
+mod settings;
+mod show;
+
+pub use file::{FileError, Layers, load};
+pub use settings::{AckSetting, LogFormat, Settings};
+pub use show::show;
+
+use anyhow::{Context, bail};
+use ipnet::IpNet;
+use millrace_pipeline::Ack;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// How the logs' default room is bounded on small disks: percent of the disk's size.
+const LOG_DISK_PERCENT_MAX: u64 = 80;
+/// The logs' default room, in bytes.
+const LOG_BYTES_MAX_DEFAULT: u64 = 10 * 1024 * 1024 * 1024;
+/// Below this a log cannot hold two segments.
+const LOG_BYTES_MIN: u64 = 64 * 1024 * 1024;
+
+/// Where events are stored.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// Our own child process.
+    Embedded {
+        /// The address it listens on; port 0 picks one.
+        listen: SocketAddr,
+        /// `libchdb.so`, when the user names it.
+        library: Option<PathBuf>,
+        /// The most memory it takes, in bytes.
+        memory_bytes_max: u64,
+        /// The user to insert and query as.
+        user: String,
+        /// That user's password; made at the first start when there is none.
+        password: Option<String>,
+    },
+    /// A server or cluster that is there already.
+    Server {
+        /// Its HTTP interface.
+        url: String,
+        /// The user to insert as.
+        user: String,
+        /// The user's password.
+        password: String,
+        /// The cluster to create tables on.
+        cluster: Option<String>,
+    },
+}
+
+/// The checked configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Everything that is on disk, the logs aside.
+    pub data_dir: PathBuf,
+    /// Where clients post.
+    pub ingest_addr: SocketAddr,
+    /// Where administrators talk to.
+    pub admin_addr: SocketAddr,
+    /// Health and metrics.
+    pub health_addr: SocketAddr,
+    /// Where events are stored.
+    pub engine: Engine,
+    /// The catalog.
+    pub database_url: String,
+    /// The URL by which clients reach the ingest listener, when it is not its address.
+    pub public_url: Option<String>,
+    /// When a request is answered.
+    pub ack: Ack,
+    /// The folder of the logs.
+    pub log_dir: PathBuf,
+    /// Room for the logs, in bytes.
+    pub log_bytes_max: u64,
+    /// Threads that take requests.
+    pub workers: usize,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// How long a shutdown may take, in seconds.
+    pub grace_seconds: u64,
+}
+
+impl Config {
+    /// Checks what the user wrote.
+    ///
+    /// # Errors
+    /// A sentence that names the setting and says what to do.
+    pub fn build(settings: Settings) -> anyhow::Result<Self> {
+        let data_dir = absolute(&settings.data_dir)?;
+        let log_dir = match &settings.log_dir {
+            Some(dir) => absolute(dir)?,
+            None => data_dir.join("log"),
+        };
+        let log_bytes_max = match settings.log_bytes_max {
+            Some(size) if size.as_u64() < LOG_BYTES_MIN => {
+                bail!("log_bytes_max is {size}; give at least 64 MiB, as a log needs two segments")
+            }
+            Some(size) => size.as_u64(),
+            None => default_log_bytes(&log_dir),
+        };
+        let database_url = settings.database_url.clone().unwrap_or_else(|| {
+            format!(
+                "sqlite://{}?mode=rwc",
+                data_dir.join("catalog.db").display()
+            )
+        });
+        let workers = match settings.workers {
+            Some(0) => bail!("workers is 0; give at least 1, or leave it out for one per core"),
+            Some(workers) => workers,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        Ok(Self {
+            engine: engine_of(&settings)?,
+            data_dir,
+            ingest_addr: settings.ingest_addr,
+            admin_addr: settings.admin_addr,
+            health_addr: settings.health_addr,
+            database_url,
+            public_url: settings
+                .public_url
+                .map(|url| url.trim_end_matches('/').to_owned()),
+            ack: settings.ack.into(),
+            log_dir,
+            log_bytes_max,
+            workers,
+            trusted_proxies: networks(&settings.trusted_proxies)?,
+            grace_seconds: settings.grace_seconds,
+        })
+    }
+
+    /// The file that tells local tools where everything is.
+    #[must_use]
+    pub fn credentials_path(&self) -> PathBuf {
+        self.data_dir.join("credentials.json")
+    }
+}
+
+fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
+    let Some(url) = &settings.clickhouse_url else {
+        return Ok(Engine::Embedded {
+            listen: settings.clickhouse_addr,
+            library: settings.libchdb.clone(),
+            memory_bytes_max: settings.clickhouse_memory.as_u64(),
+            user: settings
+                .clickhouse_user
+                .clone()
+                .unwrap_or_else(|| "millrace".to_owned()),
+            password: settings.clickhouse_password.clone(),
+        });
+    };
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        bail!("clickhouse_url is {url:?}; give its HTTP interface, such as http://clickhouse:8123");
+    }
+    Ok(Engine::Server {
+        url: url.trim_end_matches('/').to_owned(),
+        user: settings
+            .clickhouse_user
+            .clone()
+            .unwrap_or_else(|| "default".to_owned()),
+        password: settings.clickhouse_password.clone().unwrap_or_default(),
+        cluster: settings.clickhouse_cluster.clone(),
+    })
+}
+
+/// Networks; an address alone is a network of one.
+fn networks(texts: &[String]) -> anyhow::Result<Vec<IpNet>> {
+    let network = |text: &String| {
+        let one = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse().or_else(|_| one()).map_err(|_| {
+            anyhow::anyhow!(
+                "trusted_proxies has {text:?}; give addresses or networks such as 10.0.0.0/8"
+            )
+        })
+    };
+    texts.iter().map(network).collect()
+}
+
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot make {} absolute", path.display()))
+}
+
+/// 10 GiB, or 80 % of the disk where that is less.
+fn default_log_bytes(log_dir: &Path) -> u64 {
+    let existing = log_dir
+        .ancestors()
+        .find(|dir| dir.exists())
+        .unwrap_or(Path::new("/"));
+    let disk_bytes = rustix::fs::statvfs(existing)
+        .map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+    LOG_BYTES_MAX_DEFAULT.min(disk_bytes / 100 * LOG_DISK_PERCENT_MAX)
+}
+
+impl From<AckSetting> for Ack {
+    fn from(setting: AckSetting) -> Self {
+        match setting {
+            AckSetting::Disk => Self::Disk,
+            AckSetting::Clickhouse => Self::ClickHouse,
+            AckSetting::Memory => Self::Memory,
+        }
+    }
+}

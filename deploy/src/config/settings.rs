@@ -1,0 +1,196 @@
+//! The settings as the user writes them: flags, variables and keys of the file.
+
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// When a request is answered with success.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum AckSetting {
+    /// On disk: survives a crash of the process and of the machine
+    Disk,
+    /// In ClickHouse: can be queried when the answer arrives
+    Clickhouse,
+    /// Queued only: a crash loses what was not yet on disk
+    Memory,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Human,
+    /// One JSON object a line
+    Json,
+}
+
+/// What can be set. Every flag is also a key of the file (with `_` for `-`) and a variable.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Settings (also MILLRACE_<NAME>, and keys of the file)")]
+pub struct Settings {
+    /// TOML file with these settings; `millrace.toml` is read when it is there
+    #[arg(long, global = true, env = "MILLRACE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of everything that is kept
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_DATA_DIR",
+        default_value = "./millrace-data",
+        value_name = "DIR"
+    )]
+    pub data_dir: PathBuf,
+    /// Where clients post events
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_INGEST_ADDR",
+        default_value = "127.0.0.1:8000",
+        value_name = "ADDR"
+    )]
+    pub ingest_addr: SocketAddr,
+    /// Where the organization API answers
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ADMIN_ADDR",
+        default_value = "127.0.0.1:8010",
+        value_name = "ADDR"
+    )]
+    pub admin_addr: SocketAddr,
+    /// Where health and metrics answer, on a thread of their own
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_HEALTH_ADDR",
+        default_value = "127.0.0.1:8011",
+        value_name = "ADDR"
+    )]
+    pub health_addr: SocketAddr,
+    /// Where the embedded ClickHouse listens
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_ADDR",
+        default_value = "127.0.0.1:8123",
+        value_name = "ADDR"
+    )]
+    pub clickhouse_addr: SocketAddr,
+    /// HTTP interface of a ClickHouse server to use instead of the embedded one
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_URL",
+        value_name = "URL"
+    )]
+    pub clickhouse_url: Option<String>,
+    /// User to insert and query as; `millrace` in the embedded one, `default` in a server
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_USER",
+        value_name = "NAME"
+    )]
+    pub clickhouse_user: Option<String>,
+    /// Password of that user; the embedded one's is made at the first start
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_PASSWORD",
+        hide_env_values = true,
+        value_name = "TEXT"
+    )]
+    pub clickhouse_password: Option<String>,
+    /// Cluster of that server to create replicated tables on
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_CLUSTER",
+        value_name = "NAME"
+    )]
+    pub clickhouse_cluster: Option<String>,
+    /// Most memory that the embedded ClickHouse takes
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_MEMORY",
+        default_value = "2GiB",
+        value_name = "SIZE"
+    )]
+    pub clickhouse_memory: ByteSize,
+    /// The engine's library, when it is not where `make run` puts it
+    #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
+    pub libchdb: Option<PathBuf>,
+    /// Catalog: sqlite://… or postgres://…; SQLite in the data folder by default
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_DATABASE_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub database_url: Option<String>,
+    /// URL by which clients reach the ingest listener, when it is not its address
+    #[arg(long, global = true, env = "MILLRACE_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<String>,
+    /// When a request is answered with success
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ACK",
+        default_value = "disk",
+        value_name = "WHEN"
+    )]
+    pub ack: AckSetting,
+    /// Folder of the logs; <data dir>/log by default
+    #[arg(long, global = true, env = "MILLRACE_LOG_DIR", value_name = "DIR")]
+    pub log_dir: Option<PathBuf>,
+    /// Room for the logs; 10 GiB or 80 % of the disk by default
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_LOG_BYTES_MAX",
+        value_name = "SIZE"
+    )]
+    pub log_bytes_max: Option<ByteSize>,
+    /// Threads that take requests; one per core by default
+    #[arg(long, global = true, env = "MILLRACE_WORKERS", value_name = "N")]
+    pub workers: Option<usize>,
+    /// Peers (addresses or networks) whose X-Forwarded-For is believed
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_TRUSTED_PROXIES",
+        value_delimiter = ',',
+        value_name = "NET,…"
+    )]
+    pub trusted_proxies: Vec<String>,
+    /// Seconds that a shutdown may take to finish and ship what is in flight
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_GRACE_SECONDS",
+        default_value_t = 10,
+        value_name = "N"
+    )]
+    pub grace_seconds: u64,
+    /// How log lines look
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_LOG_FORMAT",
+        default_value = "human",
+        value_name = "FORMAT"
+    )]
+    pub log_format: LogFormat,
+    /// Which log lines are written, as in `info,millrace_pipeline=debug`
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_LOG_LEVEL",
+        default_value = "info",
+        value_name = "FILTER"
+    )]
+    pub log_level: String,
+}

@@ -1,0 +1,155 @@
+//! `credentials.json`: where everything is and the first keys, for local tools.
+//!
+//! It is written anew at every start with the real ports, readable by its owner only. It is the
+//! only place where the personal key stays readable; deleting the file forgets it.
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{OpenOptions, rename};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// What the file holds. Fields are empty when the process does not run that part.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Credentials {
+    /// Where to post events.
+    pub ingest_url: String,
+    /// The organization API.
+    pub admin_url: String,
+    /// Health and metrics.
+    pub health_url: String,
+    /// ClickHouse's HTTP interface.
+    pub clickhouse_url: String,
+    /// The user to query as.
+    pub clickhouse_user: String,
+    /// That user's password.
+    pub clickhouse_password: String,
+    /// The first organization.
+    pub organization_id: String,
+    /// The first project.
+    pub team_id: i64,
+    /// That project's key.
+    pub project_api_key: String,
+    /// The owner's key; empty when this file was deleted after the first start.
+    pub personal_api_key: String,
+}
+
+impl Credentials {
+    /// Reads the file; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read or is not ours.
+    pub fn load(path: &Path) -> anyhow::Result<Option<Self>> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        let credentials = serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{} is not a credentials file; move it away and start again",
+                path.display()
+            )
+        })?;
+        Ok(Some(credentials))
+    }
+
+    /// Writes the file as a whole, for its owner's eyes only.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn store(&self, path: &Path) -> anyhow::Result<()> {
+        let write = || -> std::io::Result<()> {
+            let temporary = path.with_extension("json.tmp");
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&temporary)?;
+            file.write_all(serde_json::to_string_pretty(self)?.as_bytes())?;
+            file.write_all(b"\n")?;
+            file.sync_all()?;
+            rename(&temporary, path)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// What a person reads after the start: where to post, with which key, and a line to paste.
+pub struct Banner<'a> {
+    /// What is running where.
+    pub credentials: &'a Credentials,
+    /// Where it is kept.
+    pub path: &'a Path,
+    /// Whether the personal key is new and shown here for the only time.
+    pub first_start: bool,
+}
+
+impl fmt::Display for Banner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let c = self.credentials;
+        writeln!(f, "\nMillrace {} is running.\n", env!("CARGO_PKG_VERSION"))?;
+        let personal = match (self.first_start, c.personal_api_key.is_empty()) {
+            (true, _) => format!("{} (shown once)", c.personal_api_key),
+            (false, false) => format!("in {}", self.path.display()),
+            (false, true) => {
+                "shown at the first start; `millrace keys create` makes another".to_owned()
+            }
+        };
+        let lines = [
+            (
+                "Post events to",
+                format!("{}/batch/", c.ingest_url),
+                !c.ingest_url.is_empty(),
+            ),
+            (
+                "Project key",
+                c.project_api_key.clone(),
+                !c.project_api_key.is_empty(),
+            ),
+            (
+                "Admin API",
+                format!("{}/api/organizations/", c.admin_url),
+                !c.admin_url.is_empty(),
+            ),
+            ("Personal key", personal, !c.admin_url.is_empty()),
+            (
+                "ClickHouse",
+                format!(
+                    "{} (user {}, password in {})",
+                    c.clickhouse_url,
+                    c.clickhouse_user,
+                    self.path.display()
+                ),
+                !c.clickhouse_url.is_empty(),
+            ),
+            (
+                "Health, metrics",
+                format!("{0}/_health/ready, {0}/metrics", c.health_url),
+                true,
+            ),
+        ];
+        for (name, value, _) in lines.iter().filter(|(_, _, shown)| *shown) {
+            writeln!(f, "  {name:<16} {value}")?;
+        }
+        if !c.ingest_url.is_empty() {
+            writeln!(f, "\nSend a first event:\n")?;
+            writeln!(f, "  {}", curl_line(c))?;
+        }
+        writeln!(f, "\nPress Ctrl-C to stop.")
+    }
+}
+
+fn curl_line(credentials: &Credentials) -> String {
+    format!(
+        r#"curl {}/batch/ -H 'Content-Type: application/json' -d '{{"api_key":"{}","batch":[{{"event":"hello","distinct_id":"me"}}]}}'"#,
+        credentials.ingest_url, credentials.project_api_key
+    )
+}

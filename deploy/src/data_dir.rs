@@ -1,0 +1,63 @@
+//! The data folder: made, checked and held by one process at a time.
+
+use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use uuid::Uuid;
+
+/// The right to use a data folder; given back when dropped.
+#[derive(Debug)]
+pub struct DataDirLock {
+    _file: File,
+}
+
+/// Makes the folder where it is missing and takes it for this process. Processes of different
+/// roles may share a folder.
+///
+/// # Errors
+/// When it cannot be made or written, or another process has it.
+pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .with_context(|| {
+            format!(
+                "cannot make the data folder {}; give another with --data-dir",
+                dir.display()
+            )
+        })?;
+    let path = dir.join(format!("{role}.lock"));
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).with_context(|| {
+        format!("cannot write to the data folder {}; check its owner, or give another with --data-dir", dir.display())
+    })?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(DataDirLock { _file: file }),
+        Err(Errno::WOULDBLOCK) => bail!(
+            "another millrace uses the data folder {}; stop it, or give another with --data-dir",
+            dir.display()
+        ),
+        Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+    }
+}
+
+/// The name of this node, made at the first start: no two nodes that write to one ClickHouse may
+/// share it.
+///
+/// # Errors
+/// When its file cannot be read or written.
+pub fn node_name(dir: &Path) -> anyhow::Result<String> {
+    let path = dir.join("node");
+    match std::fs::read_to_string(&path) {
+        Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+    let name = Uuid::now_v7().simple().to_string();
+    std::fs::write(&path, &name).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(name)
+}

@@ -1,0 +1,84 @@
+//! Opening what a configuration names, for modes and commands alike.
+
+use crate::config::{Config, Engine};
+use crate::credentials::Credentials;
+use anyhow::Context;
+use millrace_catalog::Catalog;
+use millrace_clickhouse::{ClickHouse, Settings};
+
+/// Runs a command's future to its end on a runtime of its own.
+///
+/// # Errors
+/// What the future says, or that the system has no room for a runtime.
+pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(future)
+}
+
+/// The catalog, migrated.
+///
+/// # Errors
+/// When it cannot be opened.
+pub async fn catalog(config: &Config) -> anyhow::Result<Catalog> {
+    Catalog::open(&config.database_url)
+        .await
+        .context("cannot open the catalog")
+}
+
+/// How ClickHouse is reached: as configured, or as a running server wrote it down.
+///
+/// # Errors
+/// When the embedded engine is meant and nothing runs.
+pub fn clickhouse_settings(config: &Config) -> anyhow::Result<Settings> {
+    match &config.engine {
+        Engine::Server {
+            url,
+            user,
+            password,
+            cluster,
+        } => {
+            let mut settings = Settings::new(url, user, password);
+            settings.cluster.clone_from(cluster);
+            Ok(settings)
+        }
+        Engine::Embedded { .. } => {
+            let running = running(config)?;
+            Ok(embedded_settings(&running))
+        }
+    }
+}
+
+/// The embedded engine as `credentials.json` has it.
+#[must_use]
+pub fn embedded_settings(credentials: &Credentials) -> Settings {
+    Settings::new(
+        &credentials.clickhouse_url,
+        &credentials.clickhouse_user,
+        &credentials.clickhouse_password,
+    )
+}
+
+/// A client for ClickHouse.
+///
+/// # Errors
+/// As [`clickhouse_settings`].
+pub fn clickhouse(config: &Config) -> anyhow::Result<ClickHouse> {
+    Ok(ClickHouse::new(&clickhouse_settings(config)?))
+}
+
+/// What the running server wrote down.
+///
+/// # Errors
+/// When there is no such file.
+pub fn running(config: &Config) -> anyhow::Result<Credentials> {
+    let path = config.credentials_path();
+    Credentials::load(&path)?.with_context(|| {
+        format!(
+            "there is no {}; start the server first, or name its folder with --data-dir",
+            path.display()
+        )
+    })
+}

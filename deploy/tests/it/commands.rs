@@ -1,0 +1,194 @@
+//! The operator's commands, as typed.
+
+use crate::server::{Server, eventually, run};
+use serde_json::json;
+use std::process::Output;
+use tempfile::TempDir;
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn command(dir: &TempDir, args: &[&str]) -> Output {
+    run(&[args, &["--data-dir", dir.path().to_str().unwrap()]].concat())
+}
+
+#[test]
+fn a_project_key_is_created_used_and_revoked() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    let key = stdout(&command(&dir, &["keys", "create", "--project", "Shop"]))
+        .trim()
+        .to_owned();
+    let body = json!({"api_key": key, "batch": [{"event": "e", "distinct_id": "a"}]});
+    assert_eq!(server.post("/batch/", &body).0, 200);
+    assert!(stdout(&command(&dir, &["keys", "list"])).contains(&key));
+    stdout(&command(&dir, &["keys", "revoke", &key]));
+    // Within two seconds, as another process did it.
+    eventually("the key's end", || {
+        (server.post("/batch/", &body).0 == 401).then_some(())
+    });
+    server.wait_for("SELECT uniqExact(team_id) >= 1 FROM millrace.events", "1");
+}
+
+#[test]
+fn a_chosen_project_key_takes_over_existing_sdks() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    let key = "phc_recording0000000000000000000000000000000";
+    stdout(&command(
+        &dir,
+        &["keys", "create", "--project", "Old", "--key", key],
+    ));
+    let body = json!({"api_key": key, "batch": [{"event": "e", "distinct_id": "a"}]});
+    eventually("the key's first answer", || {
+        (server.post("/batch/", &body).0 == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_personal_key_is_shown_once() {
+    let dir = TempDir::new().unwrap();
+    let _server = Server::start(dir.path());
+    let args = [
+        "keys",
+        "create",
+        "--user",
+        "owner@localhost",
+        "--scopes",
+        "organization:read",
+    ];
+    let key = stdout(&command(&dir, &args))
+        .lines()
+        .next()
+        .unwrap()
+        .to_owned();
+    assert!(key.starts_with("phx_") && key.len() == 47, "{key}");
+    let listed = stdout(&command(&dir, &["keys", "list"]));
+    assert!(
+        !listed.contains(&key) && listed.contains("organization:read"),
+        "{listed}"
+    );
+    stdout(&command(&dir, &["keys", "revoke", &key]));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_a_number() {
+    let dir = TempDir::new().unwrap();
+    let _server = Server::start(dir.path());
+    let table = [
+        (
+            vec!["keys", "create", "--user", "nobody@example.com"],
+            1,
+            "nobody@example.com",
+        ),
+        (
+            vec![
+                "keys",
+                "create",
+                "--user",
+                "owner@localhost",
+                "--scopes",
+                "everything",
+            ],
+            1,
+            "everything",
+        ),
+        (vec!["keys", "create"], 64, "--user"),
+        (vec!["keys", "revoke", "phc_unknown"], 1, "no project key"),
+        (vec!["organizations", "create", "--name", ""], 1, "1 to"),
+        (vec!["keyz"], 64, "keys"),
+    ];
+    for (args, code, needle) in table {
+        let output = command(&dir, &args);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+        assert!(text.contains(needle), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn organizations_are_created_and_listed() {
+    let dir = TempDir::new().unwrap();
+    let _server = Server::start(dir.path());
+    let made = stdout(&command(
+        &dir,
+        &[
+            "organizations",
+            "create",
+            "--name",
+            "Acme",
+            "--owner",
+            "owner@localhost",
+        ],
+    ));
+    assert!(made.contains("Acme") && made.contains("phc_"), "{made}");
+    assert!(stdout(&command(&dir, &["organizations", "list"])).contains("Acme"));
+}
+
+#[test]
+fn refused_events_are_listed_shown_and_sent_again() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    let key = server.credential("project_api_key");
+    let batch =
+        json!([{"event": "good", "distinct_id": "a"}, {"event": "lost", "properties": {"n": 1}}]);
+    let (status, answer) = server.post("/batch/", &json!({"api_key": key, "batch": batch}));
+    assert_eq!(
+        (status, &answer["rejected"][0]["code"]),
+        (200, &json!("missing_distinct_id")),
+        "{answer}"
+    );
+    server.wait_for("SELECT count() FROM millrace.rejected_events", "1");
+    assert!(stdout(&command(&dir, &["rejected", "list"])).contains("missing_distinct_id"));
+    let shown = stdout(&command(
+        &dir,
+        &["rejected", "show", "--code", "missing_distinct_id"],
+    ));
+    assert!(shown.contains(r#""lost""#), "{shown}");
+    assert_eq!(
+        command(&dir, &["rejected", "resend"]).status.code(),
+        Some(1),
+        "it is as wrong as before"
+    );
+    // Twice: the second time stores the same row again, which is folded.
+    for _ in 0..2 {
+        let args = [
+            "rejected",
+            "resend",
+            "--index",
+            "1",
+            "--set",
+            "distinct_id=ada",
+        ];
+        let sent = stdout(&command(&dir, &args));
+        assert!(sent.contains("1 accepted, 0 refused"), "{sent}");
+    }
+    server.wait_for(
+        "SELECT distinct_id, count() FROM millrace.events FINAL WHERE event = 'lost' GROUP BY 1",
+        "ada\t1",
+    );
+}
+
+#[test]
+fn the_log_is_inspected_beside_a_running_server() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.capture(&json!([{"event": "e", "distinct_id": "a"}]));
+    let text = stdout(&command(&dir, &["log", "inspect", "--frames"]));
+    assert!(
+        text.contains("live log") && text.contains("historical log"),
+        "{text}"
+    );
+}
+
+#[test]
+fn migrate_may_be_run_again() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.wait_for("EXISTS millrace.events", "1");
+    for _ in 0..2 {
+        assert!(stdout(&command(&dir, &["migrate"])).contains("schema of this version"));
+    }
+}

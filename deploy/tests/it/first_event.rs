@@ -1,0 +1,134 @@
+//! What a new user sees: start, paste, query, stop, start again.
+
+use crate::server::{Server, get, millrace};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use tempfile::TempDir;
+
+#[test]
+fn the_printed_curl_line_works_when_pasted() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    let line = server
+        .banner()
+        .lines()
+        .find(|line| line.trim_start().starts_with("curl "))
+        .unwrap();
+    let pasted = Command::new("sh").args(["-c", line]).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&pasted.stdout),
+        r#"{"status":"Ok"}"#
+    );
+    server.wait_for(
+        "SELECT event, distinct_id FROM millrace.events",
+        "hello\tme",
+    );
+}
+
+#[test]
+fn the_banner_says_where_everything_is() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    for name in [
+        "ingest_url",
+        "admin_url",
+        "health_url",
+        "clickhouse_url",
+        "project_api_key",
+        "personal_api_key",
+    ] {
+        let value = server.credential(name);
+        assert!(
+            !value.is_empty() && server.banner().contains(&value),
+            "{name} {value}: {}",
+            server.banner()
+        );
+    }
+    let mode = std::fs::metadata(server.credentials_path())
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600, "for the owner's eyes only");
+}
+
+#[test]
+fn a_restart_keeps_keys_and_events_and_ships_what_was_left() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    let (project_key, personal_key) = (
+        server.credential("project_api_key"),
+        server.credential("personal_api_key"),
+    );
+    server.wait_for("SELECT 1", "1");
+    server.capture(&json!([{"event": "first", "distinct_id": "a"}]));
+    let status = server.stop();
+    assert!(status.success(), "SIGTERM ends with {status}");
+
+    let server = Server::start(dir.path());
+    assert_eq!(server.credential("project_api_key"), project_key);
+    assert_eq!(server.credential("personal_api_key"), personal_key);
+    assert!(!server.banner().contains(&personal_key), "shown once only");
+    server.capture(&json!([{"event": "second", "distinct_id": "a"}]));
+    server.wait_for(
+        "SELECT groupArray(event) FROM (SELECT event FROM millrace.events ORDER BY event)",
+        "['first','second']",
+    );
+}
+
+#[test]
+fn health_and_metrics_answer_on_their_own_listener() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.wait_for("SELECT 1", "1");
+    server.capture(&json!([{"event": "e", "distinct_id": "a"}]));
+    let url = server.credential("health_url");
+    for path in ["/_health/live", "/_health/ready"] {
+        let (status, body) = get(&format!("{url}{path}"), &[]);
+        assert_eq!(status, 200, "{path}: {body}");
+    }
+    let (status, body) = get(&format!("{url}/metrics"), &[]);
+    assert_eq!(status, 200);
+    assert!(body.contains("millrace_ingest_events_total"), "{body}");
+}
+
+#[test]
+fn the_admin_api_knows_the_first_organization() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    let url = format!("{}/api/organizations/", server.credential("admin_url"));
+    let bearer = format!("Bearer {}", server.credential("personal_api_key"));
+    let (status, body) = get(&url, &[("Authorization", &bearer)]);
+    let page: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &page["count"]), (200, &json!(1)), "{body}");
+    assert_eq!(
+        page["results"][0]["id"],
+        json!(server.credential("organization_id"))
+    );
+    assert_eq!(get(&url, &[]).0, 401);
+}
+
+#[test]
+fn printed_credentials_are_those_of_the_file() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    let print = || {
+        let data_dir = dir.path().to_str().unwrap();
+        millrace()
+            .args(["serve", "--print-credentials", "--data-dir", data_dir])
+            .output()
+            .unwrap()
+    };
+    let printed: serde_json::Value = serde_json::from_slice(&print().stdout).unwrap();
+    assert_eq!(
+        printed["project_api_key"],
+        json!(server.credential("project_api_key"))
+    );
+    std::fs::remove_file(server.credentials_path()).unwrap();
+    let gone = print();
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&gone.stderr).contains("keys create"),
+        "{gone:?}"
+    );
+}

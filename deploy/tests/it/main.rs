@@ -1,0 +1,23 @@
+//! The real binary, driven as a user drives it: started, posted to, queried, killed.
+//!
+//! Rules: every server has a temporary folder and ports of its own; processes are ended by the id
+//! we started; waiting is for a condition with a deadline, never for a time.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod clients;
+mod commands;
+mod crash;
+mod first_event;
+mod refusals;
+mod server;
+mod settings;
+mod tidy;

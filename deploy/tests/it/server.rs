@@ -1,0 +1,236 @@
+//! A running `millrace` of a test's own.
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test fails.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The binary under test.
+pub fn millrace() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLRACE_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command of the binary to its end.
+pub fn run(args: &[&str]) -> Output {
+    millrace().args(args).output().unwrap()
+}
+
+/// `millrace serve` on a data folder, on ports of its own; killed with all its children when
+/// dropped.
+pub struct Server {
+    child: Child,
+    data_dir: PathBuf,
+    banner: String,
+}
+
+impl Server {
+    /// Starts it and waits for its banner.
+    pub fn start(data_dir: &Path) -> Self {
+        Self::start_with(data_dir, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(data_dir: &Path, args: &[&str]) -> Self {
+        let mut child = millrace()
+            .arg("serve")
+            .args(["--data-dir", data_dir.to_str().unwrap()])
+            .args([
+                "--ingest-addr",
+                "127.0.0.1:0",
+                "--admin-addr",
+                "127.0.0.1:0",
+            ])
+            .args([
+                "--health-addr",
+                "127.0.0.1:0",
+                "--clickhouse-addr",
+                "127.0.0.1:0",
+            ])
+            .args(args)
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut banner = String::new();
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            banner += &line;
+            banner.push('\n');
+            if line.starts_with("Press Ctrl-C") {
+                // Keep the pipe open, so that a later write does not end the server.
+                std::thread::spawn(move || lines.for_each(drop));
+                return Self {
+                    child,
+                    data_dir: data_dir.to_owned(),
+                    banner,
+                };
+            }
+        }
+        let status = child.wait().unwrap();
+        panic!("the server ended with {status} before it was up: {banner}");
+    }
+
+    /// What it printed.
+    pub fn banner(&self) -> &str {
+        &self.banner
+    }
+
+    /// A value of `credentials.json`.
+    pub fn credential(&self, name: &str) -> String {
+        let text = std::fs::read_to_string(self.credentials_path()).unwrap();
+        let json: Value = serde_json::from_str(&text).unwrap();
+        json[name]
+            .as_str()
+            .map_or_else(|| json[name].to_string(), str::to_owned)
+    }
+
+    pub fn credentials_path(&self) -> PathBuf {
+        self.data_dir.join("credentials.json")
+    }
+
+    /// The number of the main process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Posts JSON to a path of the ingest listener: status and body.
+    pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        post(
+            &format!("{}{path}", self.credential("ingest_url")),
+            &body.to_string(),
+        )
+    }
+
+    /// Posts events with the project's key and expects success.
+    pub fn capture(&self, events: &Value) {
+        let key = self.credential("project_api_key");
+        let body = serde_json::json!({"api_key": key, "batch": events});
+        let (status, answer) = self.post("/batch/", &body);
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    /// Runs a query, once ClickHouse is up.
+    pub fn query(&self, sql: &str) -> String {
+        let url = self.credential("clickhouse_url");
+        let (user, password) = (
+            self.credential("clickhouse_user"),
+            self.credential("clickhouse_password"),
+        );
+        eventually(&format!("an answer to {sql}"), || {
+            let request = ureq::post(&url)
+                .header("X-ClickHouse-User", &user)
+                .header("X-ClickHouse-Key", &password)
+                .send(sql);
+            request
+                .ok()?
+                .body_mut()
+                .read_to_string()
+                .ok()
+                .map(|text| text.trim_end().to_owned())
+        })
+    }
+
+    /// Waits until a query answers this.
+    pub fn wait_for(&self, sql: &str, expected: &str) {
+        let mut last = String::new();
+        let started = Instant::now();
+        while started.elapsed() < DEADLINE {
+            last = self.query(sql);
+            if last == expected {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{sql} answers {last:?}, not {expected:?}, after {DEADLINE:?}");
+    }
+
+    /// Kills it and all its children at once, as a crash would.
+    pub fn crash(mut self) {
+        self.kill();
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub fn stop(mut self) -> ExitStatus {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        self.wait()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        eventually("the server's end", || self.child.try_wait().unwrap())
+    }
+
+    fn kill(&mut self) {
+        // It fails only when all of them have ended.
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Posts a JSON text: status and JSON answer.
+pub fn post(url: &str, body: &str) -> (u16, Value) {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let mut answer = agent
+        .post(url)
+        .header("Content-Type", "application/json")
+        .send(body)
+        .unwrap();
+    let text = answer.body_mut().read_to_string().unwrap();
+    (
+        answer.status().as_u16(),
+        serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    )
+}
+
+/// Gets a URL: status and text.
+pub fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let request = headers
+        .iter()
+        .fold(agent.get(url), |request, (name, value)| {
+            request.header(*name, *value)
+        });
+    let mut answer = request.call().unwrap();
+    (
+        answer.status().as_u16(),
+        answer.body_mut().read_to_string().unwrap(),
+    )
+}
+
+/// Tries until there is an answer; fails after [`DEADLINE`].
+pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(
+            started.elapsed() < DEADLINE,
+            "{what} did not come within {DEADLINE:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

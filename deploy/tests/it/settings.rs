@@ -1,0 +1,114 @@
+//! Flags over variables over the file over defaults; what does not exist is an error.
+
+use crate::server::millrace;
+use std::process::Output;
+use tempfile::TempDir;
+
+/// `millrace config` in a folder with this `millrace.toml`.
+fn config(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Output {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("millrace.toml"), file).unwrap();
+    let mut command = millrace();
+    command
+        .current_dir(dir.path())
+        .arg("config")
+        .args(args)
+        .envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+fn line_of(output: &Output, key: &str) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = text
+        .lines()
+        .find(|line| line.starts_with(key) || line.starts_with(&format!("# {key}")));
+    found
+        .unwrap_or_else(|| panic!("no {key} in {output:?}"))
+        .to_owned()
+}
+
+#[test]
+fn each_layer_overrides_the_ones_below_and_is_named() {
+    let file = "workers = 3\n";
+    let variable = [("MILLRACE_WORKERS", "4")];
+    let flag = ["--workers", "5"];
+    let table: [(&str, &[(&str, &str)], &[&str], &str); 4] = [
+        ("", &[], &[], "# workers is not set"),
+        (file, &[], &[], r#"workers = "3" # file millrace.toml"#),
+        (
+            file,
+            &variable,
+            &[],
+            r#"workers = "4" # variable MILLRACE_WORKERS"#,
+        ),
+        (file, &variable, &flag, r#"workers = "5" # flag --workers"#),
+    ];
+    for (file, variables, args, expected) in table {
+        assert_eq!(line_of(&config(file, variables, args), "workers"), expected);
+    }
+}
+
+#[test]
+fn tables_of_the_file_are_prefixes() {
+    let output = config("[clickhouse]\nmemory = \"3GiB\"\n", &[], &[]);
+    assert_eq!(
+        line_of(&output, "clickhouse_memory"),
+        r#"clickhouse_memory = "3GiB" # file millrace.toml"#
+    );
+}
+
+#[test]
+fn all_bad_keys_are_reported_at_once() {
+    let output = config(
+        "colour = 1\nworkers = \"many\"\n",
+        &[("MILLRACE_WORKER", "1")],
+        &[],
+    );
+    assert_eq!(output.status.code(), Some(64));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    for needle in ["`colour`", "`workers`", "many", "MILLRACE_WORKER "] {
+        assert!(text.contains(needle), "{needle} is missing: {text}");
+    }
+}
+
+#[test]
+fn variables_that_kubernetes_sets_are_let_pass() {
+    let output = config(
+        "",
+        &[
+            ("MILLRACE_PORT", "tcp://10.0.0.1:8000"),
+            ("MILLRACE_SERVICE_HOST", "10.0.0.1"),
+        ],
+        &[],
+    );
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let output = config(
+        "",
+        &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary")],
+        &["--database-url", "postgres://u:canary@h/d"],
+    );
+    let text = format!("{output:?}");
+    assert!(!text.contains("canary"), "{text}");
+    assert!(line_of(&output, "clickhouse_password").contains("MILLRACE_CLICKHOUSE_PASSWORD"));
+}
+
+#[test]
+fn values_that_make_no_sense_say_what_would() {
+    let table = [
+        (vec!["--workers", "0"], "at least 1"),
+        (vec!["--log-bytes-max", "1KiB"], "64 MiB"),
+        (vec!["--clickhouse-url", "clickhouse:9000"], "http://"),
+        (vec!["--config", "/nonexistent.toml"], "/nonexistent.toml"),
+        (vec!["--trusted-proxies", "everyone"], "everyone"),
+    ];
+    for (args, needle) in table {
+        let output = config("", &[], &args);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
+        assert!(text.contains(needle), "{args:?}: {text}");
+    }
+}
