@@ -285,10 +285,13 @@ impl<'b> Rules<'b> {
             "The timestamp must be ISO 8601, from 1970 on, such as `2026-01-31T12:00:00Z`.",
         );
         let span = spans.timestamp;
-        if !span.is_none() && !span.is_string() {
-            return Err(invalid);
-        }
-        let text = text::decode(self.body, span, scratch).map_err(|_| invalid)?;
+        let text = match span.kind {
+            Kind::Absent | Kind::Null => "",
+            Kind::String | Kind::Escaped => {
+                text::decode(self.body, span, scratch).map_err(|_| invalid)?
+            }
+            _ => return Err(invalid),
+        };
         let text = text.trim();
         if text.is_empty() {
             remarks.missing_timestamp = self.historical;

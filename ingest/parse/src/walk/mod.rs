@@ -5,6 +5,8 @@
 //! wrong with a text it refuses: that is for the slow path, which reads such a text again.
 
 mod cursor;
+#[cfg(test)]
+mod differential;
 mod envelope;
 mod fields;
 

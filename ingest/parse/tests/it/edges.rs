@@ -1,0 +1,173 @@
+//! Section 9: edge cases, decided; and the limits of section 2.
+
+use crate::support::{KEY, accepted, batch_of, events, facts, parse, refusal, rejected, rejection};
+use millrace_parse::{Facts, Limits, ParseError};
+use millrace_rows::Lane;
+
+/// A batch whose event has a property nested so deep that `depth` brackets are open at once.
+fn nested(depth: usize) -> String {
+    let inner = depth - 4;
+    let value = "[".repeat(inner) + &"]".repeat(inner);
+    batch_of(&format!(r#","properties":{{"a":{value}}}"#))
+}
+
+#[test]
+fn nesting_ends_at_128_open_brackets_the_envelope_included() {
+    assert_eq!(accepted(nested(128), &facts()).accepted, 1);
+    let objects = r#"{"a":"#.repeat(124) + "1" + &"}".repeat(124);
+    let body = batch_of(&format!(r#","properties":{{"a":{objects}}}"#));
+    assert_eq!(accepted(&body, &facts()).accepted, 1);
+    let table = [
+        nested(129),
+        body.replacen(r#"{"a":1}"#, r#"{"a":{}}"#, 1)
+            .replacen("1", "[]", 0)
+            .replacen(r#":1}"#, ":[]}", 1),
+        "[".repeat(1 << 20),
+        r#"{"a":"#.repeat(1 << 18),
+        "[".repeat(129) + &"]".repeat(129),
+        r#"[{"x":"#.to_owned() + &"[".repeat(127) + &"]".repeat(127) + "}]",
+        r#"{"x":"#.to_owned() + &"[".repeat(128) + &"]".repeat(128) + "}",
+        r#"{"batch":[{"options":"#.to_owned() + &"[".repeat(126) + &"]".repeat(126) + "}]}",
+    ];
+    for body in table {
+        assert_eq!(
+            refusal(&body, &facts()),
+            "400 json_too_deep",
+            "{:.60}",
+            body
+        );
+    }
+}
+
+#[test]
+fn an_event_has_a_limit_of_bytes_and_costs_only_itself() {
+    let limits = Limits {
+        event_bytes_max: 60,
+        ..Limits::default()
+    };
+    let facts = Facts { limits, ..facts() };
+    let event = |padding: usize| {
+        format!(
+            r#"{{"event":"e","distinct_id":"d","x":"{}"}}"#,
+            "x".repeat(padding)
+        )
+    };
+    assert_eq!(event(22).len(), 60);
+    let body = format!(
+        r#"{{"token":"{KEY}","batch":[{},{}]}}"#,
+        event(22),
+        event(23)
+    );
+    let parsed = accepted(body, &facts);
+    assert_eq!(parsed.accepted, 1);
+    assert_eq!(parsed.report.rejected[0].code, "event_too_large");
+    assert_eq!(parsed.report.rejected[0].attr, "batch[1]");
+    assert_eq!(rejected(&parsed.batch)[0].raw, event(23));
+}
+
+#[test]
+fn attr_names_the_place_in_each_shape() {
+    let event = |number: usize| {
+        format!(r#"{{"event":"e","distinct_id":"d","timestamp":{number},"token":"{KEY}"}}"#)
+    };
+    let table = [
+        (event(1), "timestamp"),
+        (format!("[{}]", event(1)), "[0].timestamp"),
+        (
+            format!(r#"{{"token":"{KEY}","batch":[{}]}}"#, event(1)),
+            "batch[0].timestamp",
+        ),
+    ];
+    for (body, attr) in table {
+        assert_eq!(
+            rejection(&body, &facts()),
+            format!("invalid_timestamp {attr}")
+        );
+    }
+}
+
+#[test]
+fn history_is_declared_for_the_whole_request() {
+    let query = Facts {
+        historical_query: true,
+        ..facts()
+    };
+    let event = r#"{"event":"e","distinct_id":"d"}"#;
+    let table = [
+        (
+            format!(r#"{{"token":"{KEY}","historical_migration":true,"batch":[{event}]}}"#),
+            facts(),
+            true,
+        ),
+        (
+            format!(r#"{{"token":"{KEY}","batch":[{event}],"historical_migration":true}}"#),
+            facts(),
+            true,
+        ),
+        (
+            format!(r#"{{"token":"{KEY}","historical_migration":false,"batch":[{event}]}}"#),
+            facts(),
+            false,
+        ),
+        (
+            format!(r#"{{"token":"{KEY}","historical_migration":null,"batch":[{event}]}}"#),
+            query,
+            true,
+        ),
+        (
+            format!(
+                r#"{{"token":"{KEY}","event":"e","distinct_id":"d","historical_migration":true}}"#
+            ),
+            facts(),
+            true,
+        ),
+        (
+            format!(r#"[{{"token":"{KEY}","event":"e","distinct_id":"d"}}]"#),
+            query,
+            true,
+        ),
+    ];
+    for (body, facts, historical) in table {
+        let parsed = accepted(&body, &facts);
+        let lane = if historical {
+            Lane::Historical
+        } else {
+            Lane::Live
+        };
+        assert_eq!(
+            (parsed.batch.lane, events(&parsed.batch)[0].historical),
+            (lane, historical),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn history_declared_wrongly_is_refused() {
+    for value in [r#""true""#, "1", "[]", "{}"] {
+        for body in [
+            format!(r#"{{"token":"{KEY}","historical_migration":{value},"batch":[{{}}]}}"#),
+            format!(r#"{{"token":"{KEY}","event":"e","historical_migration":{value}}}"#),
+        ] {
+            let Err(ParseError::Refused(error)) = parse(&body, &facts()) else {
+                panic!("{body}");
+            };
+            assert_eq!(error.code, "invalid_historical_migration", "{body}");
+            assert_eq!(error.attr.as_deref(), Some("historical_migration"));
+        }
+    }
+    for value in ["true", r#""true""#, "1"] {
+        let rejected = rejection(
+            batch_of(&format!(r#","historical_migration":{value}"#)),
+            &facts(),
+        );
+        assert_eq!(
+            rejected, "invalid_historical_migration batch[0].historical_migration",
+            "{value}"
+        );
+    }
+    assert_eq!(
+        accepted(batch_of(r#","historical_migration":false"#), &facts()).accepted,
+        1
+    );
+}

@@ -1,0 +1,115 @@
+//! Section 2: odd JSON that real SDKs send costs nobody; what is truly broken is named exactly.
+
+use crate::support::{KEY, accepted, batch_of, events, facts, parse};
+use millrace_parse::ParseError;
+
+fn with_value(value: &[u8]) -> Vec<u8> {
+    let body = batch_of(r#","properties":{"v":VALUE}"#);
+    let (before, after) = body.split_once("VALUE").unwrap();
+    [before.as_bytes(), value, after.as_bytes()].concat()
+}
+
+#[test]
+fn numbers_that_are_none_become_null_with_a_warning() {
+    for word in ["NaN", "Infinity", "-Infinity"] {
+        let parsed = accepted(with_value(word.as_bytes()), &facts());
+        assert_eq!(events(&parsed.batch)[0].properties, r#"{"v":null}"#);
+        let codes: Vec<_> = parsed
+            .report
+            .warnings
+            .iter()
+            .map(|w| (w.index, w.code))
+            .collect();
+        assert_eq!(codes, [(0, "repaired_json")]);
+    }
+}
+
+#[test]
+fn only_the_odd_event_is_warned_of() {
+    let event =
+        |value: &str| format!(r#"{{"event":"e","distinct_id":"d","properties":{{"v":{value}}}}}"#);
+    let list = [
+        event("1"),
+        event("[NaN,NaN]"),
+        event(r#""NaN""#),
+        event("-Infinity"),
+    ]
+    .join(",");
+    let body = format!(r#"{{"token":"{KEY}","x":NaN,"batch":[{list}]}}"#);
+    let parsed = accepted(body, &facts());
+    let indices: Vec<_> = parsed.report.warnings.iter().map(|w| w.index).collect();
+    assert_eq!((parsed.accepted, indices), (4, vec![1, 3]));
+    let stored: Vec<_> = events(&parsed.batch)
+        .into_iter()
+        .map(|e| e.properties)
+        .collect();
+    assert_eq!(
+        stored,
+        [
+            r#"{"v":1}"#,
+            r#"{"v":[null,null]}"#,
+            r#"{"v":"NaN"}"#,
+            r#"{"v":null}"#
+        ]
+    );
+}
+
+#[test]
+fn a_number_that_is_none_is_no_distinct_id() {
+    let body = format!(r#"{{"token":"{KEY}","batch":[{{"event":"e","distinct_id":NaN}}]}}"#);
+    assert_eq!(
+        crate::support::rejection(body, &facts()),
+        "missing_distinct_id batch[0].distinct_id"
+    );
+}
+
+#[test]
+fn cesu_8_becomes_utf_8() {
+    let parsed = accepted(with_value(b"\"\xed\xa0\xbc\xed\xbe\x89!\""), &facts());
+    assert_eq!(events(&parsed.batch)[0].properties, r#"{"v":"🎉!"}"#);
+    assert_eq!(parsed.report.warning_count, 0);
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let body = [b"\xef\xbb\xbf".as_slice(), batch_of("").as_bytes()].concat();
+    assert_eq!(accepted(body, &facts()).accepted, 1);
+}
+
+#[test]
+fn lone_surrogates_cost_only_names_and_ids() {
+    let body = format!(
+        r#"{{"token":"{KEY}","batch":[{{"event":"\ud83d","distinct_id":"d"}},{{"event":"e","distinct_id":"d","properties":{{"a":"\ud83d"}}}}]}}"#
+    );
+    let parsed = accepted(body, &facts());
+    assert_eq!(parsed.report.rejected[0].code, "invalid_event");
+    assert_eq!(events(&parsed.batch)[0].properties, r#"{"a":"\ud83d"}"#);
+}
+
+#[test]
+fn what_is_broken_is_named_with_its_place() {
+    let table: [(&[u8], &str, &str); 9] = [
+        (b"{\"batch\":[}", "invalid_json", "byte 10"),
+        (b"{\"a\":1,}", "invalid_json", "byte 7"),
+        (b"{\"a\":nan}", "invalid_json", "byte 5"),
+        (b"{\"a\":NaNs}", "invalid_json", "byte 8"),
+        (b"[\"a\nb\"]", "invalid_json", "byte 3"),
+        (b"[] []", "invalid_json", "byte 3"),
+        (b"[\"\xff\"]", "invalid_utf8", "byte 2"),
+        (b"[\"\xed\xa0\xbc\"]", "invalid_utf8", "byte 2"),
+        (b"[1,\xc3\xa4]", "invalid_json", "byte 3"),
+    ];
+    for (body, code, place) in table {
+        let Err(ParseError::Refused(error)) = parse(body, &facts()) else {
+            panic!("{body:?}");
+        };
+        assert_eq!(error.code, code, "{body:?}");
+        assert!(
+            error.detail.ends_with(&format!("{place}.")),
+            "{}",
+            error.detail
+        );
+        let kind = serde_json::to_value(error.kind).unwrap();
+        assert_eq!(kind, "invalid_request");
+    }
+}

@@ -1,0 +1,108 @@
+//! Section 5: what the answer says of a request's events, and what is kept of the refused ones.
+
+use crate::support::{KEY, NOW, REQUEST, TEAM, accepted, batch_of, events, facts, rejected};
+use millrace_parse::Facts;
+
+const GOOD: &str = r#"{"event":"e","distinct_id":"d"}"#;
+const BAD: &str = r#"{"event":"e", "distinct_id":null }"#;
+
+fn batch(events: &[&str]) -> String {
+    format!(r#"{{"token":"{KEY}","batch":[{}]}}"#, events.join(" , "))
+}
+
+#[test]
+fn good_events_are_stored_beside_bad_ones() {
+    let parsed = accepted(batch(&[GOOD, BAD, GOOD]), &facts());
+    assert_eq!((parsed.accepted, parsed.report.rejected_count), (2, 1));
+    assert_eq!(events(&parsed.batch).len(), 2);
+    let row = rejected(&parsed.batch).remove(0);
+    assert_eq!(row.team_id, TEAM.0);
+    assert_eq!(row.received_at, NOW);
+    assert_eq!(row.request_id, REQUEST.to_string());
+    assert_eq!((row.index, row.code.as_str()), (1, "missing_distinct_id"));
+    assert_eq!(row.attr, "batch[1].distinct_id");
+    assert_eq!(row.detail, parsed.report.rejected[0].detail);
+    assert_eq!((row.raw.as_str(), row.historical), (BAD, false));
+}
+
+#[test]
+fn when_all_are_bad_all_are_kept_as_rejected() {
+    let parsed = accepted(batch(&[BAD, BAD]), &facts());
+    assert_eq!((parsed.accepted, events(&parsed.batch).len()), (0, 0));
+    assert_eq!(rejected(&parsed.batch).len(), 2);
+}
+
+#[test]
+fn a_hundred_are_listed_and_all_are_counted() {
+    let odd = r#"{"event":"e","distinct_id":"null"}"#;
+    let parsed = accepted(batch(&[[BAD; 150], [odd; 150]].concat()), &facts());
+    let report = &parsed.report;
+    assert_eq!((report.rejected.len(), report.rejected_count), (100, 150));
+    assert_eq!((report.warnings.len(), report.warning_count), (100, 150));
+    assert_eq!(rejected(&parsed.batch).len(), 150);
+}
+
+#[test]
+fn the_flags_of_the_query_are_carried_through() {
+    for (strict, dry_run) in [(false, false), (true, false), (false, true)] {
+        let parsed = accepted(
+            batch_of(""),
+            &Facts {
+                strict,
+                dry_run,
+                ..facts()
+            },
+        );
+        assert_eq!((parsed.strict, parsed.dry_run), (strict, dry_run));
+    }
+}
+
+#[test]
+fn ids_we_make_are_new_in_every_request_and_stay_in_order() {
+    let two = batch(&[GOOD, GOOD]);
+    let ids = |facts: &Facts<'_>| {
+        events(&accepted(&two, facts).batch)
+            .into_iter()
+            .map(|e| e.uuid)
+            .collect::<Vec<_>>()
+    };
+    let other = Facts {
+        request_id: uuid::Uuid::from_u128(5),
+        ..facts()
+    };
+    let (first, second) = (ids(&facts()), ids(&other));
+    assert!(first[0] < first[1]);
+    assert!(first.iter().all(|id| !second.contains(id)));
+}
+
+#[test]
+fn a_request_is_recognised_by_its_clients_uuids() {
+    let event = |last: u8| {
+        format!(
+            r#"{{"event":"e","distinct_id":"d","uuid":"01a1f99b-b499-70c4-9505-90a47f19f00{last}"}}"#
+        )
+    };
+    let print = |events: &[&str], facts: &Facts<'_>| accepted(batch(events), facts).fingerprint;
+    let (one, two) = (event(1), event(2));
+    let known = print(&[&one, &two], &facts());
+    assert!(known.is_some());
+    let later = Facts {
+        received_at: millrace_rows::Micros(NOW.0 + 1),
+        request_id: uuid::Uuid::nil(),
+        ..facts()
+    };
+    assert_eq!(print(&[&one, &two], &later), known);
+    let historical = Facts {
+        historical_query: true,
+        ..facts()
+    };
+    for other in [
+        print(&[&two, &one], &facts()),
+        print(&[&one], &facts()),
+        print(&[&one, &two], &historical),
+    ] {
+        assert!(other.is_some() && other != known);
+    }
+    assert_eq!(print(&[&one, GOOD], &facts()), None);
+    assert_eq!(print(&[&one, BAD], &facts()), None);
+}

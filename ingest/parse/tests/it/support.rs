@@ -1,0 +1,193 @@
+//! Sending bodies, reading rows.
+
+use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parsed, Parser, Project, Protocol};
+use millrace_rows::{Batch, Micros, Table, TeamId};
+use uuid::Uuid;
+
+/// 2026-11-20T15:38:18.100Z
+pub const NOW: Micros = Micros(1_795_189_098_100_000);
+pub const KEY: &str = "phc_test";
+pub const TEAM: TeamId = TeamId(42);
+pub const REQUEST: Uuid = Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001);
+
+pub fn facts() -> Facts<'static> {
+    Facts {
+        received_at: NOW,
+        request_id: REQUEST,
+        engage: false,
+        sent_at_query: None,
+        historical_query: false,
+        strict: false,
+        dry_run: false,
+        client_ip: None,
+        protocol: Protocol::V0,
+        limits: Limits::default(),
+    }
+}
+
+/// The keys that exist: [`KEY`], and `phc_private`, whose project keeps no addresses.
+pub fn find(key: &str) -> KeyLookup {
+    match key {
+        KEY | "phc_private" => KeyLookup::Found(Project {
+            team_id: TEAM,
+            anonymize_ips: key == "phc_private",
+        }),
+        "phc_later" => KeyLookup::Missing,
+        _ => KeyLookup::Unknown,
+    }
+}
+
+/// Parses twice with one parser: the second time must see what the first saw.
+pub fn parse(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Result<Parsed, ParseError> {
+    let mut parser = Parser::default();
+    let mut bytes = body.as_ref().to_vec();
+    let first = parser.parse(&mut bytes, facts, &mut find);
+    assert_eq!(bytes, body.as_ref(), "the body is left as it was");
+    let second = parser.parse(&mut bytes, facts, &mut find);
+    assert_eq!(format!("{first:?}"), format!("{second:?}"));
+    second
+}
+
+/// Parses a body that must be readable.
+pub fn accepted(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Parsed {
+    let text = String::from_utf8_lossy(body.as_ref()).into_owned();
+    parse(body, facts).unwrap_or_else(|error| panic!("{text}: {error:?}"))
+}
+
+/// `status code` of a refused request.
+pub fn refusal(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> String {
+    let text = String::from_utf8_lossy(body.as_ref()).into_owned();
+    match parse(body, facts) {
+        Err(ParseError::Refused(error)) => format!("{} {}", error.status.as_u16(), error.code),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// A batch of one event with these fields beside name and id.
+pub fn batch_of(fields: &str) -> String {
+    format!(r#"{{"api_key":"{KEY}","batch":[{{"event":"e","distinct_id":"d"{fields}}}]}}"#)
+}
+
+/// The only row of a request.
+pub fn row(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Event {
+    let text = String::from_utf8_lossy(body.as_ref()).into_owned();
+    let parsed = accepted(body, facts);
+    let mut rows = events(&parsed.batch);
+    assert_eq!(
+        (rows.len(), parsed.accepted),
+        (1, 1),
+        "{text}: {:?}",
+        parsed.report
+    );
+    rows.remove(0)
+}
+
+/// `code attr` of the only rejection of a request.
+pub fn rejection(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> String {
+    let text = String::from_utf8_lossy(body.as_ref()).into_owned();
+    let parsed = accepted(body, facts);
+    assert_eq!(parsed.report.rejected_count, 1, "{text}");
+    let rejection = &parsed.report.rejected[0];
+    format!("{} {}", rejection.code, rejection.attr)
+}
+
+/// A row of `events`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub uuid: Uuid,
+    pub event: String,
+    pub properties: String,
+    pub timestamp: Micros,
+    pub team_id: i64,
+    pub distinct_id: String,
+    pub created_at: Micros,
+    pub historical: bool,
+}
+
+/// A row of `rejected_events`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    pub team_id: i64,
+    pub received_at: Micros,
+    pub request_id: String,
+    pub index: u32,
+    pub code: String,
+    pub attr: String,
+    pub detail: String,
+    pub raw: String,
+    pub historical: bool,
+}
+
+pub fn events(batch: &Batch) -> Vec<Event> {
+    rows(batch, Table::Events, |input| Event {
+        uuid: {
+            let (high, low) = (input.u64(), input.u64());
+            Uuid::from_u64_pair(high, low)
+        },
+        event: input.string(),
+        properties: input.string(),
+        timestamp: Micros(input.i64()),
+        team_id: input.i64(),
+        distinct_id: input.string(),
+        created_at: Micros(input.i64()),
+        historical: input.bytes(1)[0] == 1,
+    })
+}
+
+pub fn rejected(batch: &Batch) -> Vec<Rejected> {
+    rows(batch, Table::RejectedEvents, |input| Rejected {
+        team_id: input.i64(),
+        received_at: Micros(input.i64()),
+        request_id: input.string(),
+        index: u32::from_le_bytes(input.bytes(4).try_into().unwrap()),
+        code: input.string(),
+        attr: input.string(),
+        detail: input.string(),
+        raw: input.string(),
+        historical: input.bytes(1)[0] == 1,
+    })
+}
+
+fn rows<T>(batch: &Batch, table: Table, mut read: impl FnMut(&mut Input<'_>) -> T) -> Vec<T> {
+    let mut rows = Vec::new();
+    for group in batch.groups.iter().filter(|group| group.table == table) {
+        let mut input = Input(&group.bytes);
+        for _ in 0..group.rows {
+            rows.push(read(&mut input));
+        }
+        assert!(input.0.is_empty(), "bytes behind the last row");
+        assert!(!group.keys.is_empty());
+    }
+    rows
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn bytes(&mut self, count: usize) -> &'a [u8] {
+        let (head, tail) = self.0.split_at(count);
+        self.0 = tail;
+        head
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes(8).try_into().unwrap())
+    }
+
+    fn i64(&mut self) -> i64 {
+        i64::from_le_bytes(self.bytes(8).try_into().unwrap())
+    }
+
+    fn string(&mut self) -> String {
+        let (mut len, mut shift) = (0, 0);
+        loop {
+            let byte = self.bytes(1)[0];
+            len |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        String::from_utf8(self.bytes(len).to_vec()).unwrap()
+    }
+}
