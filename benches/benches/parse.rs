@@ -12,8 +12,8 @@
     reason = "a bench that cannot run must stop"
 )]
 
-use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use millrace_benches::requests::WORKLOADS;
 use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
 use millrace_rows::{Micros, TeamId};
@@ -73,7 +73,9 @@ fn millrace(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
     group.bench_function(format!("millrace/{name}"), |bencher| {
         bencher.iter(|| {
             let parsed = parser
-                .parse(black_box(&mut body), &facts, &mut |_| KeyLookup::Found(project))
+                .parse(black_box(&mut body), &facts, &mut |_| {
+                    KeyLookup::Found(project)
+                })
                 .unwrap();
             assert_eq!(parsed.report.rejected_count, 0);
             parser.recycle(black_box(parsed.batch));

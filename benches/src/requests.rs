@@ -61,7 +61,13 @@ impl Workload {
     }
 
     fn event(&self, number: usize, escapes: bool) -> String {
-        let names = ["$pageview", "$autocapture", "signed up", "order placed", "$screen"];
+        let names = [
+            "$pageview",
+            "$autocapture",
+            "signed up",
+            "order placed",
+            "$screen",
+        ];
         let name = names.get(number % names.len()).copied().unwrap_or("e");
         let mut event = String::with_capacity(self.event_bytes);
         if self.properties == 0 {

@@ -286,18 +286,17 @@ impl<'b> Rules<'b> {
         );
         let span = spans.timestamp;
         let text = match span.kind {
-            Kind::Absent | Kind::Null => "",
+            Kind::Absent | Kind::Null => b"",
             Kind::String | Kind::Escaped => {
-                text::decode(self.body, span, scratch).map_err(|_| invalid)?
+                text::decode_ascii(self.body, span, scratch).map_err(|_| invalid)?
             }
             _ => return Err(invalid),
         };
-        let text = text.trim();
         if text.is_empty() {
             remarks.missing_timestamp = self.historical;
             return Ok((self.sent_before(spans.offset), false));
         }
-        let at = timestamp::parse(text.as_bytes()).ok_or(invalid)?;
+        let at = timestamp::parse(text).ok_or(invalid)?;
         let at = self.corrected(at, spans);
         if at.0 <= self.received_at.0.saturating_add(AHEAD_MICROS_MAX) {
             return Ok((at, true));
@@ -359,8 +358,7 @@ impl<'b> Rules<'b> {
         if !span.is_string() {
             return Err(invalid);
         }
-        let text = text::decode(self.body, span, scratch).map_err(|_| invalid)?;
-        let text = text.trim();
+        let text = text::decode_ascii(self.body, span, scratch).map_err(|_| invalid)?;
         if text.is_empty() {
             return Ok(None);
         }

@@ -23,6 +23,19 @@ pub fn decode<'s>(
     std::str::from_utf8(raw).map_err(|_| LoneSurrogate)
 }
 
+/// The text of a string span as bytes, for what is ASCII or refused anyway; trimmed.
+#[inline]
+pub fn decode_ascii<'s>(
+    body: &'s [u8],
+    span: Span,
+    scratch: &'s mut String,
+) -> Result<&'s [u8], LoneSurrogate> {
+    if span.kind == Kind::Escaped {
+        return decode(body, span, scratch).map(|text| text.trim().as_bytes());
+    }
+    Ok(span.of(body).trim_ascii())
+}
+
 /// Appends the characters of a string whose escapes are known to be well formed.
 #[cold]
 pub fn unescape(raw: &[u8], out: &mut String) -> Result<(), LoneSurrogate> {

@@ -45,7 +45,7 @@ fn uuid(body: &[u8], event: &EventSpans) -> Result<(Uuid, UuidText), ApiError> {
     if text.is_empty() {
         return Err(missing());
     }
-    let uuid = ids::parse(text).ok_or_else(invalid)?;
+    let uuid = ids::parse(text.as_bytes()).ok_or_else(invalid)?;
     Ok((uuid, UuidText::new(text).ok_or_else(invalid)?))
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Cursor<'a> {
     body: &'a [u8],
     marks: &'a [u32],
     escapes: &'a [u32],
+    /// The first escape not yet passed; `usize::MAX` when there is none.
+    next_escape: usize,
     /// Containers open at once, at most; never more than a `u128` has bits.
     depth_max: u32,
 }
@@ -28,6 +30,7 @@ impl<'a> Cursor<'a> {
             body,
             marks: index.marks(),
             escapes: index.escapes(),
+            next_escape: first(index.escapes()),
             depth_max: u32::try_from(depth_max).unwrap_or(u32::MAX).min(128),
         }
     }
@@ -64,49 +67,54 @@ impl<'a> Cursor<'a> {
             .map_or(self.body.len(), |at| *at as usize)
     }
 
-    /// The string that opens at `open`, without its quotes. The index guarantees that it is
-    /// closed and that only white space follows before the next structural character.
+    /// The string that opens at `open` and is followed by the structural character at `next`,
+    /// without its quotes. The index guarantees that it is closed and that only white space comes
+    /// between.
     #[inline(always)]
-    pub fn string(&mut self, open: usize) -> Result<Span, Refused> {
-        let start = open + 1;
-        let mut end = self.peek();
-        loop {
-            end = end.checked_sub(1).ok_or(Refused)?;
-            if *self.body.get(end).ok_or(Refused)? == b'"' {
-                break;
-            }
+    fn string(&mut self, open: usize, next: usize) -> Result<Span, Refused> {
+        let mut end = next.wrapping_sub(1);
+        while *self.body.get(end).ok_or(Refused)? != b'"' {
+            end = end.wrapping_sub(1);
         }
-        let kind = if self.has_escape(start, end) {
+        let kind = if self.next_escape < end && self.has_escape(open, end) {
             Kind::Escaped
         } else {
             Kind::String
         };
-        Ok(Span::new(kind, start, end))
+        Ok(Span::new(kind, open + 1, end))
     }
 
     /// Whether there is an escape between two offsets; earlier ones are forgotten.
-    #[inline(always)]
+    #[cold]
     fn has_escape(&mut self, start: usize, end: usize) -> bool {
-        while let Some((first, rest)) = self.escapes.split_first() {
-            let at = *first as usize;
-            if at >= start {
-                return at < end;
-            }
-            self.escapes = rest;
+        while self.next_escape < start {
+            self.escapes = self.escapes.get(1..).unwrap_or_default();
+            self.next_escape = first(self.escapes);
         }
-        false
+        self.next_escape < end
     }
 
     /// The value that begins at `mark`, `depth` containers being open around it.
     #[inline(always)]
     pub fn value(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
         match mark.byte {
-            b'"' => self.string(mark.at),
+            b'"' => self.string(mark.at, self.peek()),
             b'{' | b'[' => self.container(mark, depth),
             _ => self.scalar(mark),
         }
     }
 
+    /// Moves past the value that begins at `mark`, when what it is does not matter.
+    #[inline(always)]
+    pub fn pass(&mut self, mark: Mark, depth: u32) -> Result<(), Refused> {
+        match mark.byte {
+            b'"' => Ok(()),
+            b'{' | b'[' => self.container(mark, depth).map(|_| ()),
+            _ => self.scalar(mark).map(|_| ()),
+        }
+    }
+
+    #[inline(never)]
     fn container(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
         let end = self.skip(mark.byte == b'{', depth + 1)?;
         let kind = if mark.byte == b'{' {
@@ -193,14 +201,11 @@ impl<'a> Cursor<'a> {
     /// The key at `mark` and the colon after it.
     #[inline(always)]
     pub fn key(&mut self, mark: Mark) -> Result<Span, Refused> {
-        if mark.byte != b'"' {
+        let colon = self.next()?;
+        if mark.byte != b'"' || colon.byte != b':' {
             return Err(Refused);
         }
-        let key = self.string(mark.at)?;
-        if self.next()?.byte != b':' {
-            return Err(Refused);
-        }
-        Ok(key)
+        self.string(mark.at, colon.at)
     }
 
     /// The bytes of a span.
@@ -208,6 +213,12 @@ impl<'a> Cursor<'a> {
     pub fn bytes(&self, span: Span) -> &'a [u8] {
         span.of(self.body)
     }
+}
+
+/// The first of some offsets; `usize::MAX` when there is none.
+#[inline(always)]
+fn first(offsets: &[u32]) -> usize {
+    offsets.first().map_or(usize::MAX, |at| *at as usize)
 }
 
 /// What closes the innermost container.
@@ -220,8 +231,11 @@ const fn closer(objects: u128) -> u8 {
 #[inline]
 pub fn number_len(text: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
-        let rest = text.get(from..).unwrap_or_default();
-        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+        let mut count = 0;
+        while text.get(from + count).is_some_and(u8::is_ascii_digit) {
+            count += 1;
+        }
+        count
     };
     let mut len = usize::from(text.first() == Some(&b'-'));
     len += match text.get(len)? {

@@ -152,7 +152,7 @@ fn properties(
     Ok(())
 }
 
-/// Reads one property. Most names are none of ours, which their length mostly tells.
+/// Reads one property. Most names are none of ours, which their length or their first byte tells.
 #[inline(always)]
 fn property(
     cursor: &mut Cursor<'_>,
@@ -161,42 +161,56 @@ fn property(
     depth: u32,
     properties: &mut Properties,
 ) -> Result<(), Refused> {
-    let value = cursor.value(mark, depth)?;
-    let present = match name {
-        b"distinct_id" => {
-            properties.distinct_id = value;
+    if matches!(name.first(), Some(b'$' | b'd' | b't')) {
+        known_property(cursor, name, mark, depth, properties)
+    } else {
+        cursor.pass(mark, depth)
+    }
+}
+
+#[inline]
+fn known_property(
+    cursor: &mut Cursor<'_>,
+    name: &[u8],
+    mark: Mark,
+    depth: u32,
+    properties: &mut Properties,
+) -> Result<(), Refused> {
+    let present = match name.len() {
+        3 if name == b"$ip" => Present::IP,
+        4 if name == b"$set" => Present::SET,
+        4 if name == b"$lib" => Present::LIB,
+        5 if name == b"token" => {
+            properties.token = cursor.value(mark, depth)?;
             return Ok(());
         }
-        b"$distinct_id" => {
-            properties.dollar_distinct_id = value;
+        6 if name == b"$unset" => Present::UNSET,
+        7 if name == b"$groups" => Present::GROUPS,
+        9 if name == b"$set_once" => Present::SET_ONCE,
+        10 if name == b"$window_id" => Present::WINDOW_ID,
+        11 if name == b"distinct_id" => {
+            properties.distinct_id = cursor.value(mark, depth)?;
             return Ok(());
         }
-        b"token" => {
-            properties.token = value;
+        11 if name == b"$session_id" => Present::SESSION_ID,
+        12 if name == b"$distinct_id" => {
+            properties.dollar_distinct_id = cursor.value(mark, depth)?;
             return Ok(());
         }
-        b"$geoip_disable" => {
-            properties.geoip_disable = value.kind == Kind::True;
+        12 if name == b"$lib_version" => Present::LIB_VERSION,
+        14 if name == b"$geoip_disable" => {
+            properties.geoip_disable = cursor.value(mark, depth)?.kind == Kind::True;
             return Ok(());
         }
-        b"$ignore_sent_at" => {
-            properties.ignore_sent_at = value.kind == Kind::True;
+        15 if name == b"$ignore_sent_at" => {
+            properties.ignore_sent_at = cursor.value(mark, depth)?.kind == Kind::True;
             return Ok(());
         }
-        b"$ip" => Present::IP,
-        b"$set" => Present::SET,
-        b"$set_once" => Present::SET_ONCE,
-        b"$unset" => Present::UNSET,
-        b"$groups" => Present::GROUPS,
-        b"$session_id" => Present::SESSION_ID,
-        b"$window_id" => Present::WINDOW_ID,
-        b"$cookieless_mode" => Present::COOKIELESS,
-        b"$process_person_profile" => Present::PERSON_PROFILE,
-        b"$lib" => Present::LIB,
-        b"$lib_version" => Present::LIB_VERSION,
-        b"$product_tour_id" => Present::TOUR,
-        _ => return Ok(()),
+        16 if name == b"$cookieless_mode" => Present::COOKIELESS,
+        16 if name == b"$product_tour_id" => Present::TOUR,
+        23 if name == b"$process_person_profile" => Present::PERSON_PROFILE,
+        _ => return cursor.pass(mark, depth),
     };
     properties.present.insert(present);
-    Ok(())
+    cursor.pass(mark, depth)
 }

@@ -133,7 +133,14 @@ fn every_recorded_event_becomes_its_row() {
         let sent = decoded["batch"].as_array().or(decoded.as_array()).cloned();
         let sent = sent.unwrap_or_else(|| vec![decoded.clone()]);
         let rows = by_id(replay(recording));
-        assert_eq!(rows.len(), sent.len(), "{}", path.display());
+        // Of long batches the recorder wrote down the ends, and how many it left out.
+        let left_out = sent.iter().filter_map(Value::as_str).next();
+        let left_out = left_out.map_or(0, |text| {
+            let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+            digits.parse::<usize>().unwrap()
+        });
+        let sent: Vec<_> = sent.into_iter().filter(Value::is_object).collect();
+        assert_eq!(rows.len(), sent.len() + left_out, "{}", path.display());
         for event in &sent {
             let id = event
                 .get("distinct_id")
