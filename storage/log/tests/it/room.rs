@@ -51,7 +51,7 @@ fn a_full_log_refuses_until_segments_are_released() {
 
 #[test]
 fn a_log_whose_every_frame_is_released_never_stays_full() {
-    for blocks_bytes in [100, 500, 3000, 9000] {
+    for blocks_bytes in [100, 500, 3000, 9000, 20_000] {
         let fs = MemoryFs::new();
         let (mut log, _) = open(&fs);
         let handle = log.handle();
