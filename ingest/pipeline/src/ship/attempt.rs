@@ -79,8 +79,16 @@ impl<K: Sink> Context<K> {
         blocks: Vec<Bytes>,
         error: InsertError,
     ) -> Verdict {
-        if unit.halves().is_some() {
-            tracing::warn!(rows = unit.rows(), "ClickHouse cannot read an insert: {error}");
+        let mut is_whole = unit.halves().is_none();
+        if unit.sections.len() == 1 && unit.range.is_none() {
+            // A section whose rows cannot be told apart is set aside as it is.
+            is_whole |= source::check_cuttable(&unit.key.insert_target, &blocks).is_err();
+        }
+        if !is_whole {
+            tracing::warn!(
+                rows = unit.rows(),
+                "ClickHouse cannot read an insert: {error}"
+            );
             return Verdict::Refused;
         }
         self.give_up(unit, blocks, error.code, error.message).await

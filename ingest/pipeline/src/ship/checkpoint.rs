@@ -240,6 +240,9 @@ mod tests {
             .unwrap()
             .replace("\"version\":1", "\"version\":2");
         let refused = Checkpoint::from_bytes(text.as_bytes());
-        assert!(matches!(refused, Err(CheckpointError::Newer(2))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(CheckpointError::Newer(2))),
+            "{refused:?}"
+        );
     }
 }

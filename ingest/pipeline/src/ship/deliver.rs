@@ -172,7 +172,11 @@ impl Delivery<'_> {
         };
         counter!("millrace_insert_retries_total", "lane" => self.lane, "outcome" => outcome)
             .increment(1);
-        tracing::warn!(token = self.token, outcome, "insert will be tried again: {message}");
+        tracing::warn!(
+            token = self.token,
+            outcome,
+            "insert will be tried again: {message}"
+        );
         if is_schema && let Err(error) = sink.migrate().await {
             tracing::warn!("the missing table cannot be made: {error}");
         }

@@ -348,7 +348,11 @@ impl<K: Sink> Shipper<K> {
             && let Ok(Some(skipped)) = reader.skip_damage()
         {
             counter!("millrace_log_damaged_total", "lane" => self.context.lane).increment(1);
-            tracing::error!("passed over damage from {} to {}", skipped.start, skipped.end);
+            tracing::error!(
+                "passed over damage from {} to {}",
+                skipped.start,
+                skipped.end
+            );
             self.plan.gather(skipped.end, [], self.started.elapsed());
         }
     }
@@ -491,8 +495,8 @@ async fn open_plan(
         let salt = Uuid::new_v4().as_fields().0;
         return Ok(Plan::new(limits, salt, log.start(), log.synced()));
     };
-    let checkpoint = Checkpoint::from_bytes(&bytes)
-        .map_err(|error| ShipError::Checkpoint(error.to_string()))?;
+    let checkpoint =
+        Checkpoint::from_bytes(&bytes).map_err(|error| ShipError::Checkpoint(error.to_string()))?;
     Ok(Plan::restore(limits, checkpoint))
 }
 

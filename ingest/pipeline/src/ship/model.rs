@@ -189,7 +189,10 @@ enum Op {
     Wait(u16),
     /// Read, plan, store the checkpoint, send so many of the inserts, judge so many of those, and
     /// crash unless all were judged.
-    Ship { sent: u8, judged: u8 },
+    Ship {
+        sent: u8,
+        judged: u8,
+    },
     RestartServer,
     RestartUs,
     LoseCheckpoint,

@@ -139,7 +139,12 @@ fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn uuid(bytes: [u8; 16]) -> Uuid {
     let (high, low) = bytes.split_at(8);
-    let half = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |all, &b| all << 8 | u64::from(b));
+    let half = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0_u64, |all, &b| all << 8 | u64::from(b))
+    };
     Uuid::from_u64_pair(half(high), half(low))
 }
 

@@ -82,6 +82,15 @@ pub fn unpacked(blocks: &[Bytes]) -> Result<Vec<u8>, BlockError> {
     Ok(rows)
 }
 
+/// Whether the rows of a section can be told apart.
+///
+/// # Errors
+/// If they cannot, with the reason.
+pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), PayloadError> {
+    let rows = unpacked(blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+    cut(insert_target, &rows, None).map(|_| ())
+}
+
 struct CutRows<'a> {
     bytes: &'a [u8],
     keys: Vec<RowKey>,

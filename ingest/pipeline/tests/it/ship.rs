@@ -1,0 +1,111 @@
+//! The shipper while nothing crashes.
+
+use crate::ship_fixture::{Database, LIMITS, TIMES, event, start};
+use millrace_embedded::testing::{TestEngine, shared};
+use millrace_pipeline::ship::Limits;
+use millrace_rows::EventRow;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_every_month_arrive_once_and_the_log_is_released() {
+    let database = Database::on(shared(), "ship_months");
+    database.migrate().await;
+    let dir = tempfile::tempdir().unwrap();
+    // Only full inserts are sent, and what is left at the end.
+    let limits = Limits {
+        age_recent: Duration::from_secs(3_600),
+        age_old: Duration::from_secs(3_600),
+        ..LIMITS
+    };
+    let (mut writer, shipping) = start(dir.path(), &database, limits);
+    for _ in 0..210 {
+        writer.write(&TIMES, 100, &[b'x'; 100]);
+    }
+    shipping.stop().await;
+    writer.settled().await;
+    assert_eq!(database.counts().await, (63_000, 63_000));
+    // 21 000 rows of each of three months in inserts of 5 000.
+    let parts =
+        "SELECT count() FROM system.parts WHERE database = '{db}' AND table = 'events' AND active";
+    assert_eq!(database.number(parts).await, 15);
+    let segments = std::fs::read_dir(dir.path().join("live"))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().extension() == Some("log".as_ref()))
+        .count();
+    assert!(segments <= 2, "{segments} segments are left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_ships_what_waits_and_a_restart_ships_nothing_again() {
+    let database = Database::on(shared(), "ship_stop");
+    database.migrate().await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut limits = LIMITS;
+    limits.age_recent = Duration::from_secs(3_600);
+    let mut rows = 0;
+    for round in 1..=3 {
+        let (mut writer, shipping) = start(dir.path(), &database, limits);
+        writer.continue_from(rows);
+        writer.write(&TIMES[..1], 10, b"{}");
+        rows = writer.rows();
+        shipping.stop().await;
+        assert_eq!(database.counts().await, (round * 10, round * 10));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_clickhouse_cannot_read_is_set_aside_and_the_rest_arrives() {
+    let database = Database::on(shared(), "ship_poison");
+    database.migrate().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    writer.write(&TIMES[..1], 500, b"{}");
+    // One row of another month in a section: a block of two partitions is refused.
+    let mut bytes = Vec::new();
+    let mut keys = Vec::new();
+    for id in 500..600 {
+        let time = if id == 577 { TIMES[1] } else { TIMES[0] };
+        let row = EventRow {
+            properties: &[b"{}"],
+            ..event(id, time)
+        };
+        row.append_to(&mut bytes);
+        keys.push(row.key());
+    }
+    // And one section that is no rows at all.
+    let refused = writer.section(TIMES[0], 100, &bytes, &keys[..4]);
+    let garbage = writer.section(TIMES[0], 3, &[0xff; 40], &keys[..1]);
+    writer.append(&[refused, garbage]);
+    writer.continue_from(600);
+    writer.write(&TIMES[..1], 500, b"{}");
+    writer.settled().await;
+    shipping.stop().await;
+    assert_eq!(database.counts().await, (1_100, 1_100));
+    let aside: Vec<String> = std::fs::read_dir(dir.path().join("poison"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    assert_eq!(aside.len(), 1, "{aside:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_wait_while_clickhouse_is_away_and_tables_are_made_when_it_is_back() {
+    let mut engine = TestEngine::start();
+    let database = Database::on(&engine, "ship_away");
+    engine.kill9();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    for _ in 0..20 {
+        writer.write(&TIMES, 50, b"{}");
+    }
+    engine.restart();
+    writer.settled().await;
+    assert_eq!(database.counts().await, (3_000, 3_000));
+    // Somebody drops a table under way.
+    database.execute("DROP TABLE {db}.events SYNC").await;
+    writer.write(&TIMES, 50, b"{}");
+    writer.settled().await;
+    assert_eq!(database.counts().await, (150, 150));
+    shipping.stop().await;
+}
