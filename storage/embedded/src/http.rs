@@ -110,10 +110,7 @@ impl Shared {
             .headers()
             .get(CONTENT_ENCODING)
             .and_then(|value| value.to_str().ok());
-        let body = match upload::decoded(upload, encoding, asked.decompress) {
-            Ok(body) => body,
-            Err(exception) => return context.failed(&exception),
-        };
+        let encoding = encoding.map(str::to_owned);
         let Ok(Ok(turn)) = timeout(TURN_WAIT_MAX, Arc::clone(&self.turns).acquire_owned()).await
         else {
             let message = format!("Too many simultaneous queries. Maximum: {STATEMENTS_MAX}");
@@ -127,7 +124,8 @@ impl Shared {
         let statement = Statement {
             asked,
             tag,
-            body,
+            upload,
+            encoding,
             started: started_sender,
         };
         let (engine, sessions) = (Arc::clone(&self.engine), self.sessions.clone());

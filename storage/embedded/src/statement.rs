@@ -13,7 +13,7 @@ use crate::request::{Asked, quoted_name};
 use crate::select;
 use crate::session::Sessions;
 use crate::sql::{Shape, shape};
-use crate::upload::from_io;
+use crate::upload::{Upload, decoded, from_io};
 
 /// Longest statement text without its rows, bytes; `max_query_size` of the engine.
 const QUERY_BYTES_MAX: usize = 262_144;
@@ -36,7 +36,9 @@ pub(crate) struct Statement {
     pub(crate) asked: Asked,
     /// Marks it in the engine's process list, so that it can be stopped.
     pub(crate) tag: String,
-    pub(crate) body: Box<dyn Read + Send>,
+    pub(crate) upload: Upload,
+    /// `Content-Encoding` of the body.
+    pub(crate) encoding: Option<String>,
     pub(crate) started: oneshot::Sender<Started>,
 }
 
@@ -45,10 +47,25 @@ pub(crate) struct Statement {
 impl Statement {
     /// Runs it to its end. Blocks.
     pub(crate) fn run(self, engine: &Engine, sessions: &Sessions) -> Result<Ended, Exception> {
-        let mut lease = sessions.lease(engine, self.asked.session.as_ref())?;
-        let undo = lease.is_session().then(|| self.undo_statement());
-        prepare(&mut lease.connection, &self.asked, &self.tag)?;
-        let outcome = self.run_prepared(&mut lease.connection);
+        let Self {
+            asked,
+            tag,
+            upload,
+            encoding,
+            started,
+        } = self;
+        // Some decoders read at once, so they are made here, where waiting is allowed.
+        let body = decoded(upload, encoding.as_deref(), asked.decompress)?;
+        let mut lease = sessions.lease(engine, asked.session.as_ref())?;
+        let undo = lease.is_session().then(|| undo_statement(&asked));
+        let outcome = prepare(&mut lease.connection, &asked, &tag).and_then(|()| {
+            Prepared {
+                asked,
+                body,
+                started,
+            }
+            .run(&mut lease.connection)
+        });
         if let Some(sql) = undo
             && lease
                 .connection
@@ -59,8 +76,19 @@ impl Statement {
         }
         outcome
     }
+}
 
-    fn run_prepared(mut self, connection: &mut Connection) -> Result<Ended, Exception> {
+/// A statement whose connection has its database and settings.
+struct Prepared {
+    asked: Asked,
+    body: Box<dyn Read + Send>,
+    started: oneshot::Sender<Started>,
+}
+
+// === impl Prepared ===
+
+impl Prepared {
+    fn run(mut self, connection: &mut Connection) -> Result<Ended, Exception> {
         let (text, shape) = self.read_text()?;
         match shape {
             Shape::Insert {
@@ -159,19 +187,6 @@ impl Statement {
             .and_then(|(_, value)| value.parse().ok())
             .unwrap_or(QUERY_BYTES_MAX)
     }
-
-    /// A request's settings hold for that request only, also in a session. A setting that the session had SET itself
-    /// goes back to its default, not to that value.
-    fn undo_statement(&self) -> String {
-        let names = self
-            .asked
-            .settings
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .filter(|name| *name != "log_comment");
-        let list: String = names.map(|name| format!(", {name} = DEFAULT")).collect();
-        format!("SET log_comment = DEFAULT{list}")
-    }
 }
 
 fn prepare(connection: &mut Connection, asked: &Asked, tag: &str) -> Result<(), Exception> {
@@ -185,4 +200,16 @@ fn prepare(connection: &mut Connection, asked: &Asked, tag: &str) -> Result<(), 
     }
     connection.query(asked.set_statement(tag).as_bytes(), "", &none)?;
     Ok(())
+}
+
+/// A request's settings hold for that request only, also in a session. A setting that the session had SET itself goes
+/// back to its default, not to that value. One that does not exist cannot be put back and was refused before.
+fn undo_statement(asked: &Asked) -> String {
+    let names = asked
+        .settings
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| *name != "log_comment");
+    let list: String = names.map(|name| format!(", {name} = DEFAULT")).collect();
+    format!("SET log_comment = DEFAULT{list}")
 }

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_dea
 use tokio::sync::watch;
 
 /// What the child writes to standard output, followed by its address, when it answers requests.
-const READY: &str = "millrace-clickhouse ready ";
+pub(crate) const READY: &str = "millrace-clickhouse ready ";
 
 /// The pace of restarts and of the end.
 #[derive(Clone, Debug)]
@@ -257,6 +257,9 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
         for thread in [ready, errors].into_iter().flatten() {
             let _ = thread.join();
         }
+        if let State::Up { address, .. } = self.status.borrow().state {
+            self.address = Some(address);
+        }
         next
     }
 
@@ -274,12 +277,9 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
     }
 
     /// Waits for the process to end, or ends it when asked to. A closed standard error is how its end is noticed.
-    fn watch(&mut self, child: &mut Child, lines: &Receiver<String>) -> Next {
+    fn watch(&self, child: &mut Child, lines: &Receiver<String>) -> Next {
         let mut last_line = None;
         loop {
-            if let State::Up { address, .. } = self.status.borrow().state {
-                self.address = Some(address);
-            }
             match lines.recv_timeout(Duration::from_millis(100)) {
                 Ok(line) => last_line = Some(line),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -24,12 +24,13 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::{EngineOptions, find_library, run};
+use crate::supervisor::READY;
+use crate::{EngineOptions, announce, end_with_parent, find_library, run};
 
 const DATA_DIR: &str = "MILLRACE_TEST_ENGINE_DATA_DIR";
 const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
 const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
-const READY: &str = "millrace-test-engine ready ";
+const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
 /// The name of the test that [`engine_process!`](crate::engine_process) makes.
 const PROCESS_TEST: &str = "engine_process";
 
@@ -157,11 +158,7 @@ impl TestEngine {
 
 impl Process {
     fn start(data_dir: Arc<tempfile::TempDir>, listen: SocketAddr, memory_bytes_max: u64) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("the test binary"))
-            .args([PROCESS_TEST, "--exact", "--nocapture", "--test-threads=1"])
-            .env(DATA_DIR, data_dir.path())
-            .env(LISTEN, listen.to_string())
-            .env(MEMORY, memory_bytes_max.to_string())
+        let mut child = command(data_dir.path(), listen, memory_bytes_max)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -171,8 +168,7 @@ impl Process {
         let address = lines
             .by_ref()
             .map_while(Result::ok)
-            // libtest writes the test's name before it, on the same line.
-            .find_map(|line| line.split_once(READY).and_then(|(_, address)| address.parse().ok()))
+            .find_map(|line| line.strip_prefix(READY).and_then(|address| address.parse().ok()))
             .unwrap_or_else(|| panic!("no engine: is `millrace_embedded::engine_process!()` at the root of this test binary?"));
         // Keep reading, so that the child never waits for its output to be read.
         thread::spawn(move || lines.for_each(drop));
@@ -184,6 +180,23 @@ impl Process {
             memory_bytes_max,
         }
     }
+}
+
+/// The command line of an engine process, for the tests of a supervisor: it ends with its parent and on SIGTERM.
+pub fn supervised_command(data_dir: &Path, listen: SocketAddr) -> Command {
+    let mut command = command(data_dir, listen, 2 << 30);
+    command.env(PARENT, std::process::id().to_string());
+    command
+}
+
+fn command(data_dir: &Path, listen: SocketAddr, memory_bytes_max: u64) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the test binary"));
+    command
+        .args([PROCESS_TEST, "--exact", "--nocapture", "--test-threads=1"])
+        .env(DATA_DIR, data_dir)
+        .env(LISTEN, listen.to_string())
+        .env(MEMORY, memory_bytes_max.to_string());
+    command
 }
 
 impl Drop for Process {
@@ -208,13 +221,26 @@ pub fn engine_process() {
         password: "test's password".into(),
         memory_bytes_max: text(MEMORY).parse().expect("a number"),
     };
+    let parent = std::env::var(PARENT)
+        .ok()
+        .map(|pid| pid.parse().expect("a process id"));
+    if let Some(pid) = parent {
+        end_with_parent(pid).expect("the parent lives");
+    }
     let ready = |address| {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{READY}{address}")
-            .and_then(|()| out.flush())
-            .expect("the harness reads");
+        // libtest has written the test's name, without a line end.
+        std::io::stdout()
+            .write_all(b"\n")
+            .expect("the parent reads");
+        announce(address);
     };
-    run(options, ready, parent_gone()).unwrap_or_else(|error| panic!("{error}"));
+    let end = async move {
+        match parent {
+            None => parent_gone().await,
+            Some(_) => std::future::pending().await,
+        }
+    };
+    run(options, ready, end).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Resolves when the test that started us has closed our standard input, by asking or by ending.

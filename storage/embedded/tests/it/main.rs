@@ -12,6 +12,12 @@
 )]
 
 mod client;
+mod concurrency;
 mod crash;
+mod inserts;
+mod interface;
+mod python_client;
+mod rust_client;
+mod supervision;
 
 millrace_embedded::engine_process!();

@@ -1,0 +1,111 @@
+//! Many statements at once, and statements that want too much or that nobody waits for any more.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millrace_embedded::testing::{TestEngine, shared};
+
+use crate::client::{post, query};
+
+#[test]
+fn statements_run_side_by_side_and_can_be_killed() {
+    let engine = shared();
+    let sql = b"SELECT 'side_by_side', count() FROM system.numbers WHERE sipHash64(number) = 1 SETTINGS max_threads = 1";
+    thread::scope(|scope| {
+        let jobs: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| post(engine, &[], sql)))
+            .collect();
+        let filter = "query LIKE '%side_by_side%' AND query NOT LIKE '%processes%'";
+        wait_for(
+            engine,
+            &format!("SELECT count() FROM system.processes WHERE {filter}"),
+            "8\n",
+        );
+        query(
+            engine,
+            &format!("KILL QUERY WHERE {filter} AND 'processes' != '' ASYNC"),
+        );
+        for job in jobs {
+            assert_eq!(
+                job.join().unwrap().header("x-clickhouse-exception-code"),
+                "394"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_query_that_needs_too_much_memory_fails_alone() {
+    let engine = TestEngine::start_with_memory(600 << 20);
+    let answer = post(
+        &engine,
+        &[],
+        b"SELECT groupArray(number) FROM numbers(1000000000)",
+    );
+    assert_eq!(
+        (answer.status, answer.header("x-clickhouse-exception-code")),
+        (500, "241"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(query(&engine, "SELECT 1"), "1\n");
+}
+
+/// Starts a query that would run for ever and ends its client once the engine has it.
+fn abandon(engine: &TestEngine, mark: &str, sql: &str) {
+    let key = format!("X-ClickHouse-Key: {}", engine.password);
+    let user = format!("X-ClickHouse-User: {}", engine.user);
+    let mut client = Command::new("curl")
+        .args([
+            "-sS",
+            "-o",
+            "/dev/null",
+            "-H",
+            &user,
+            "-H",
+            &key,
+            "--data-binary",
+            sql,
+            &format!("{}/", engine.url),
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until(engine, mark, true);
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
+
+fn wait_until(engine: &TestEngine, mark: &str, running: bool) {
+    let sql = format!(
+        "SELECT count() > 0 FROM system.processes WHERE query LIKE '%{mark}%' AND query NOT LIKE '%processes%'"
+    );
+    wait_for(engine, &sql, if running { "1\n" } else { "0\n" });
+}
+
+/// Asks until the answer is the expected one.
+fn wait_for(engine: &TestEngine, sql: &str, expected: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while query(engine, sql) != expected {
+        assert!(Instant::now() < deadline, "{sql} is still not {expected}");
+    }
+}
+
+#[test]
+fn a_query_whose_client_has_gone_is_stopped() {
+    for (mark, sql) in [
+        (
+            "silent_mark",
+            "SELECT 'silent_mark', count() FROM system.numbers WHERE sipHash64(number) = 1",
+        ),
+        (
+            "talking_mark",
+            "SELECT 'talking_mark', number FROM system.numbers",
+        ),
+    ] {
+        abandon(shared(), mark, sql);
+        wait_until(shared(), mark, false);
+    }
+}

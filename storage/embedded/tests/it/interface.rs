@@ -1,0 +1,362 @@
+//! The wire: statuses, codes, headers, formats, parameters, sessions, sign-in.
+
+use millrace_embedded::testing::shared;
+
+use crate::client::{curl, post, query};
+
+/// A statement, and the status, exception code and beginning of the body that answer it.
+const STATEMENTS: &[(&str, u16, &str, &str)] = &[
+    ("SELECT 1", 200, "", "1\n"),
+    ("SELECT 1 FORMAT JSONEachRow", 200, "", "{\"1\":1}\n"),
+    (
+        "SELECT 1 AS format FORMAT CSVWithNames; -- end",
+        200,
+        "",
+        "\"format\"\n1\n",
+    ),
+    ("SHOW DATABASES FORMAT Null", 200, "", ""),
+    (
+        "SELEC 1",
+        400,
+        "62",
+        "Code: 62. DB::Exception: Syntax error",
+    ),
+    (
+        "SELECT 1; SELECT 2",
+        400,
+        "62",
+        "Code: 62. DB::Exception: Syntax error",
+    ),
+    (
+        "SELECT * FROM interface_nowhere",
+        404,
+        "60",
+        "Code: 60. DB::Exception: ",
+    ),
+    (
+        "SELECT nothing_of_that_name",
+        404,
+        "47",
+        "Code: 47. DB::Exception: ",
+    ),
+    (
+        "SELECT nofunction(1)",
+        404,
+        "46",
+        "Code: 46. DB::Exception: ",
+    ),
+    (
+        "SELECT 1 FORMAT Nonsense",
+        404,
+        "73",
+        "Code: 73. DB::Exception: ",
+    ),
+    (
+        "SELECT 1 SETTINGS no_such_setting = 1",
+        404,
+        "115",
+        "Code: 115. DB::Exception: ",
+    ),
+    (
+        "USE interface_nowhere",
+        404,
+        "81",
+        "Code: 81. DB::Exception: ",
+    ),
+    ("SELECT toUInt8('x')", 400, "6", "Code: 6. DB::Exception: "),
+    (
+        "SELECT throwIf(1)",
+        500,
+        "395",
+        "Code: 395. DB::Exception: ",
+    ),
+    ("SELECT {x:UInt8}", 500, "456", "Code: 456. DB::Exception: "),
+    (
+        "INSERT INTO interface_nowhere FORMAT RowBinary\nabc",
+        404,
+        "60",
+        "Code: 60. DB::Exception: ",
+    ),
+];
+
+#[test]
+fn every_statement_answers_with_its_status_code_and_text() {
+    for (sql, status, code, body) in STATEMENTS {
+        let answer = post(shared(), &[], sql.as_bytes());
+        assert_eq!(
+            (answer.status, answer.header("x-clickhouse-exception-code")),
+            (*status, *code),
+            "{sql}: {}",
+            answer.text()
+        );
+        assert!(answer.text().starts_with(body), "{sql}: {}", answer.text());
+        if *status != 200 {
+            assert!(
+                answer.text().ends_with(")\n") && answer.text().contains("(version "),
+                "{sql}: {}",
+                answer.text()
+            );
+        }
+    }
+}
+
+#[test]
+fn url_parameters_say_how_a_statement_runs() {
+    type Case = (
+        &'static [(&'static str, &'static str)],
+        &'static str,
+        u16,
+        &'static str,
+    );
+    let cases: &[Case] = &[
+        (&[("query", "SELECT 1")], "", 200, "1\n"),
+        (&[("query", "SELECT 1 +")], " 2", 200, "3\n"),
+        (&[("default_format", "CSV")], "SELECT 'a'", 200, "\"a\"\n"),
+        (
+            &[("default_format", "CSV; DROP")],
+            "SELECT 'a'",
+            404,
+            "Code: 73.",
+        ),
+        (
+            &[("database", "system")],
+            "SELECT currentDatabase()",
+            200,
+            "system\n",
+        ),
+        (
+            &[("database", "interface`nowhere")],
+            "SELECT 1",
+            404,
+            "Code: 81.",
+        ),
+        (
+            &[("max_threads", "3")],
+            "SELECT getSetting('max_threads')",
+            200,
+            "3\n",
+        ),
+        (&[("max_threads", "three")], "SELECT 1", 400, "Code: 27."),
+        (&[("no_such_setting", "1")], "SELECT 1", 404, "Code: 115."),
+        (
+            &[("log_comment", "it's")],
+            "SELECT endsWith(getSetting('log_comment'), 'it''s')",
+            200,
+            "1\n",
+        ),
+        (
+            &[("param_x", "it's"), ("param_n", "2")],
+            "SELECT {x:String}, {n:UInt8} + 1",
+            200,
+            "it\\'s\t3\n",
+        ),
+        (
+            &[("readonly", "1")],
+            "CREATE TABLE interface_t (a Int8) ENGINE = Memory",
+            500,
+            "Code: 164.",
+        ),
+        (
+            &[("max_query_size", "20")],
+            "SELECT 1, 2, 3, 4, 5, 6, 7",
+            400,
+            "Code: 62.",
+        ),
+        (
+            &[("session_timeout", "1000000"), ("session_id", "a")],
+            "SELECT 1",
+            500,
+            "Code: 374.",
+        ),
+        (
+            &[("session_check", "1"), ("session_id", "interface-none")],
+            "SELECT 1",
+            500,
+            "Code: 372.",
+        ),
+    ];
+    for (parameters, body, status, text) in cases {
+        let answer = post(shared(), parameters, body.as_bytes());
+        assert_eq!(
+            answer.status,
+            *status,
+            "{parameters:?} {body}: {}",
+            answer.text()
+        );
+        assert!(
+            answer.text().starts_with(text),
+            "{parameters:?} {body}: {}",
+            answer.text()
+        );
+    }
+}
+
+#[test]
+fn an_answer_carries_the_headers_of_a_server() {
+    let sql = b"SELECT number FROM system.numbers LIMIT 10 FORMAT JSONCompactEachRow";
+    let answer = post(
+        shared(),
+        &[("query_id", "interface-1"), ("wait_end_of_query", "1")],
+        sql,
+    );
+    assert_eq!(answer.header("x-clickhouse-query-id"), "interface-1");
+    assert_eq!(answer.header("x-clickhouse-format"), "JSONCompactEachRow");
+    assert!(!answer.header("x-clickhouse-timezone").is_empty());
+    assert!(!answer.header("x-clickhouse-server-display-name").is_empty());
+    assert!(answer.header("content-type").starts_with("application/"));
+    assert!(
+        answer
+            .header("x-clickhouse-summary")
+            .contains("\"read_rows\":\"10\""),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn only_the_right_user_and_password_are_let_in() {
+    let engine = shared();
+    let basic = format!("{}:{}", engine.user, engine.password);
+    let right = [
+        ("user", engine.user.as_str()),
+        ("password", engine.password.as_str()),
+        ("query", "SELECT 1"),
+    ];
+    assert_eq!(curl(engine, &right, &[], b"").status, 200);
+    assert_eq!(
+        curl(engine, &[("query", "SELECT 1")], &["-u", &basic], b"").status,
+        200
+    );
+    for (name, arguments, parameters) in [
+        (
+            "wrong key",
+            vec![
+                "-H",
+                "X-ClickHouse-User: millrace",
+                "-H",
+                "X-ClickHouse-Key: wrong",
+            ],
+            vec![],
+        ),
+        ("wrong basic", vec!["-u", "millrace:wrong"], vec![]),
+        ("wrong user", vec!["-u", "somebody:wrong"], vec![]),
+        (
+            "wrong url",
+            vec![],
+            vec![("user", "millrace"), ("password", "wrong")],
+        ),
+    ] {
+        let parameters: Vec<_> = parameters
+            .into_iter()
+            .chain([("query", "SELECT 1")])
+            .collect();
+        let answer = curl(engine, &parameters, &arguments, b"");
+        let code = answer.header("x-clickhouse-exception-code");
+        assert_eq!(
+            (answer.status, code),
+            (403, "516"),
+            "{name}: {}",
+            answer.text()
+        );
+    }
+}
+
+#[test]
+fn ping_needs_no_password() {
+    let engine = shared();
+    let output = std::process::Command::new("curl")
+        .args(["-sS", &format!("{}/ping", engine.url)])
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"Ok.\n");
+}
+
+#[test]
+fn get_reads_and_does_not_write() {
+    let engine = shared();
+    let basic = format!("{}:{}", engine.user, engine.password);
+    let write = curl(
+        engine,
+        &[(
+            "query",
+            "CREATE TABLE interface_get (a Int8) ENGINE = Memory",
+        )],
+        &["-u", &basic],
+        b"",
+    );
+    assert_eq!(
+        write.header("x-clickhouse-exception-code"),
+        "164",
+        "{}",
+        write.text()
+    );
+    let read = curl(
+        engine,
+        &[("query", "SELECT 1"), ("max_threads", "1")],
+        &["-u", &basic],
+        b"",
+    );
+    assert_eq!((read.status, read.text().as_str()), (200, "1\n"));
+}
+
+#[test]
+fn a_session_keeps_temporary_tables_and_its_own_settings_only() {
+    let session = [("session_id", "interface-session")];
+    let run =
+        |parameters: &[(&str, &str)], sql: &str| post(shared(), parameters, sql.as_bytes()).text();
+    assert_eq!(run(&session, "CREATE TEMPORARY TABLE kept (a UInt8)"), "");
+    assert_eq!(run(&session, "INSERT INTO kept VALUES (1), (2)"), "");
+    assert_eq!(run(&session, "SELECT sum(a) FROM kept"), "3\n");
+    assert!(run(&[], "SELECT sum(a) FROM kept").starts_with("Code: 60."));
+    let with_setting = [session[0], ("max_result_rows", "77")];
+    assert_eq!(
+        run(&with_setting, "SELECT getSetting('max_result_rows')"),
+        "77\n"
+    );
+    assert_eq!(
+        run(&session, "SELECT getSetting('max_result_rows')"),
+        "0\n",
+        "a URL setting is for its request only"
+    );
+    assert_eq!(run(&session, "SET max_result_rows = 5"), "");
+    assert_eq!(run(&session, "SELECT getSetting('max_result_rows')"), "5\n");
+}
+
+#[test]
+fn a_long_answer_is_one_document_in_every_format() {
+    let rows = "SELECT number, toString(number) AS s FROM system.numbers LIMIT 300000 FORMAT ";
+    let json = query(shared(), &format!("{rows}JSON"));
+    assert_eq!(
+        (
+            json.matches("\"meta\"").count(),
+            json.matches("\"rows\": 300000").count()
+        ),
+        (1, 1)
+    );
+    let csv = query(shared(), &format!("{rows}CSVWithNames"));
+    assert_eq!(
+        (csv.lines().count(), csv.matches("number").count()),
+        (300_001, 1)
+    );
+    let parquet = post(shared(), &[], format!("{rows}Parquet").as_bytes()).body;
+    let magics = parquet.windows(4).filter(|four| four == b"PAR1").count();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1") && magics == 2);
+}
+
+#[test]
+fn a_query_that_fails_in_the_middle_says_so_in_the_body_and_breaks_off() {
+    let sql = b"SELECT throwIf(number = 3000000), toString(number) FROM system.numbers SETTINGS max_block_size = 1000";
+    let answer = post(shared(), &[], sql);
+    assert_eq!(answer.status, 200, "the head was sent before the failure");
+    let tag = answer.header("x-clickhouse-exception-tag").to_owned();
+    let text = answer.text();
+    assert!(
+        !tag.is_empty() && text.contains(&format!("__exception__\r\n{tag}\r\nCode: 395. ")),
+        "{}",
+        &text[text.len() - 500..]
+    );
+    let waited = post(shared(), &[("wait_end_of_query", "1")], sql);
+    assert_eq!(
+        (waited.status, waited.header("x-clickhouse-exception-code")),
+        (500, "395")
+    );
+}

@@ -1,0 +1,176 @@
+//! The supervisor, and what a process says that cannot start.
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+use std::time::Duration;
+
+use millrace_embedded::testing::supervised_command;
+use millrace_embedded::{
+    EngineError, EngineOptions, State, Status, Supervisor, SupervisorOptions, find_library, run,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::watch;
+
+const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+async fn wait_for(
+    status: &mut watch::Receiver<Status>,
+    good: impl FnMut(&Status) -> bool,
+) -> Status {
+    tokio::time::timeout(Duration::from_secs(60), status.wait_for(good))
+        .await
+        .expect("in a minute")
+        .unwrap()
+        .clone()
+}
+
+#[tokio::test]
+async fn a_killed_engine_is_started_again_on_the_same_port_and_ends_with_the_supervisor() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let path = data_dir.path().to_owned();
+    let supervisor = Supervisor::start(SupervisorOptions::default(), move |address| {
+        supervised_command(&path, address.unwrap_or(ANY))
+    })
+    .unwrap();
+    let mut status = supervisor.status();
+    let first = wait_for(&mut status, |status| {
+        matches!(status.state, State::Up { .. })
+    })
+    .await;
+    let State::Up { address, .. } = first.state else {
+        panic!("{first:?}")
+    };
+    let pid = first.pid.unwrap();
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+    let again = wait_for(&mut status, |status| {
+        status.restarts == 1 && matches!(status.state, State::Up { .. }) && status.pid != Some(pid)
+    })
+    .await;
+    let State::Up {
+        address: address_again,
+        ..
+    } = again.state
+    else {
+        panic!("{again:?}")
+    };
+    assert_eq!(address_again, address);
+    assert!(again.last_end.unwrap().contains("signal: 9"));
+    tokio::task::spawn_blocking(move || supervisor.stop())
+        .await
+        .unwrap();
+    assert_eq!(status.borrow().state, State::Stopped);
+    assert!(
+        TcpListener::bind(address).is_ok(),
+        "the engine's port is free again"
+    );
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_start_is_tried_again_and_its_last_words_are_kept() {
+    let options = SupervisorOptions {
+        backoff_min: Duration::from_millis(1),
+        ..SupervisorOptions::default()
+    };
+    let supervisor = Supervisor::start(options, |_| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no engine here >&2; exit 3"]);
+        command
+    })
+    .unwrap();
+    let mut status = supervisor.status();
+    let seen = wait_for(&mut status, |status| status.restarts >= 3).await;
+    assert!(
+        seen.last_end
+            .as_ref()
+            .unwrap()
+            .ends_with("last words: no engine here"),
+        "{seen:?}"
+    );
+}
+
+fn options() -> (tempfile::TempDir, EngineOptions) {
+    let data_dir = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        library: find_library(None).unwrap(),
+        data_dir: data_dir.path().join("clickhouse"),
+        listen: ANY,
+        user: "u".into(),
+        password: "p".into(),
+        memory_bytes_max: 1 << 30,
+    };
+    (data_dir, options)
+}
+
+fn refused(options: EngineOptions) -> EngineError {
+    run(
+        options,
+        |_| panic!("it must not start"),
+        std::future::ready(()),
+    )
+    .unwrap_err()
+}
+
+#[test]
+fn what_keeps_the_engine_from_starting_is_one_clear_sentence() {
+    let (_keep, busy) = options();
+    let taken = TcpListener::bind(ANY).unwrap();
+    let busy = EngineOptions {
+        listen: taken.local_addr().unwrap(),
+        ..busy
+    };
+    assert!(
+        refused(busy)
+            .to_string()
+            .starts_with("cannot listen on 127.0.0.1:")
+    );
+
+    let (_keep, missing) = options();
+    let missing = EngineOptions {
+        library: "/nowhere/libchdb.so".into(),
+        ..missing
+    };
+    assert!(
+        refused(missing)
+            .to_string()
+            .contains("run `npm ci --prefix deploy/embedded`")
+    );
+
+    let (_keep, other) = options();
+    let other = EngineOptions {
+        library: "libc.so.6".into(),
+        ..other
+    };
+    assert!(
+        refused(other)
+            .to_string()
+            .contains("it has no `chdb_set_signal_handlers_enabled`")
+    );
+
+    let (keep, unusable) = options();
+    std::fs::write(keep.path().join("clickhouse"), "a file").unwrap();
+    assert!(
+        refused(unusable)
+            .to_string()
+            .starts_with("cannot use the ClickHouse data directory")
+    );
+
+    let message = find_library(Some("/nowhere/libchdb.so".as_ref()))
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("/nowhere/libchdb.so does not exist"));
+}
+
+#[test]
+fn a_second_process_on_the_same_data_directory_is_told_who_has_it() {
+    let engine = millrace_embedded::testing::TestEngine::start();
+    let (_keep, second) = options();
+    let second = EngineOptions {
+        data_dir: engine.data_dir().unwrap().to_owned(),
+        ..second
+    };
+    let message = refused(second).to_string();
+    assert!(
+        message.contains(&format!("(pid {})", engine.pid().unwrap())),
+        "{message}"
+    );
+}
