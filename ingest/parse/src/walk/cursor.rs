@@ -1,6 +1,6 @@
 //! A place in the index, and the moves from it.
 
-use super::Refused;
+use super::{Refused, names};
 use crate::index::{Index, is_white};
 use crate::span::{Kind, Span};
 
@@ -13,7 +13,9 @@ pub(super) struct Mark {
     pub byte: u8,
 }
 
-/// A place in the index.
+/// A place in the index. It is copied into every function that is not inlined and handed back, so
+/// that the compiler may keep it in registers meanwhile.
+#[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     body: &'a [u8],
     marks: &'a [u32],
@@ -76,7 +78,10 @@ impl<'a> Cursor<'a> {
         while *self.body.get(end).ok_or(Refused)? != b'"' {
             end = end.wrapping_sub(1);
         }
-        let kind = if self.next_escape < end && self.has_escape(open, end) {
+        if self.next_escape < end {
+            *self = self.past_escapes(open);
+        }
+        let kind = if self.next_escape < end {
             Kind::Escaped
         } else {
             Kind::String
@@ -84,14 +89,14 @@ impl<'a> Cursor<'a> {
         Ok(Span::new(kind, open + 1, end))
     }
 
-    /// Whether there is an escape between two offsets; earlier ones are forgotten.
+    /// The same place, with the escapes before an offset forgotten.
     #[cold]
-    fn has_escape(&mut self, start: usize, end: usize) -> bool {
-        while self.next_escape < start {
+    fn past_escapes(mut self, offset: usize) -> Self {
+        while self.next_escape < offset {
             self.escapes = self.escapes.get(1..).unwrap_or_default();
             self.next_escape = first(self.escapes);
         }
-        self.next_escape < end
+        self
     }
 
     /// The value that begins at `mark`, `depth` containers being open around it.
@@ -114,14 +119,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn container(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
-        let end = self.skip(mark.byte == b'{', depth + 1)?;
-        let kind = if mark.byte == b'{' {
-            Kind::Object
-        } else {
-            Kind::Array
-        };
+        let is_object = mark.byte == b'{';
+        let (after, end) = self.skip(is_object, depth + 1)?;
+        *self = after;
+        let kind = if is_object { Kind::Object } else { Kind::Array };
         Ok(Span::new(kind, mark.at, end + 1))
     }
 
@@ -144,9 +147,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes over the rest of a container whose bracket was read, itself the `depth`th that is
-    /// open; returns the offset of its closing bracket. No recursion: a bit for every open
-    /// container says whether it is an object.
-    pub fn skip(&mut self, is_object: bool, depth: u32) -> Result<usize, Refused> {
+    /// open; returns the place after it and the offset of its closing bracket. No recursion: a bit
+    /// for every open container says whether it is an object.
+    #[inline(never)]
+    fn skip(mut self, is_object: bool, depth: u32) -> Result<(Self, usize), Refused> {
         let mut objects = u128::from(is_object);
         let mut depth_now = depth;
         'opened: loop {
@@ -180,7 +184,7 @@ impl<'a> Cursor<'a> {
                     return Err(Refused);
                 }
                 if depth_now == depth {
-                    return Ok(mark.at);
+                    return Ok((self, mark.at));
                 }
                 objects >>= 1;
                 depth_now -= 1;
@@ -198,21 +202,60 @@ impl<'a> Cursor<'a> {
         self.next()
     }
 
-    /// The key at `mark` and the colon after it.
+    /// The next member of an object; `None` behind the last one.
     #[inline(always)]
-    pub fn key(&mut self, mark: Mark) -> Result<Span, Refused> {
+    pub fn member(&mut self, members: &mut Members) -> Result<Option<Member<'a>>, Refused> {
+        let mut mark = self.next()?;
+        if mark.byte == b'}' {
+            members.end = mark.at;
+            return Ok(None);
+        }
+        if !members.is_first {
+            if mark.byte != b',' {
+                return Err(Refused);
+            }
+            mark = self.next()?;
+        }
+        members.is_first = false;
         let colon = self.next()?;
         if mark.byte != b'"' || colon.byte != b':' {
             return Err(Refused);
         }
-        self.string(mark.at, colon.at)
+        let key = self.string(mark.at, colon.at)?;
+        let name = key.of(self.body);
+        Ok(Some(Member {
+            name: if key.kind == Kind::Escaped {
+                names::spelled_with_escapes(name)
+            } else {
+                name
+            },
+            value: self.next()?,
+        }))
     }
+}
 
-    /// The bytes of a span.
-    #[inline(always)]
-    pub fn bytes(&self, span: Span) -> &'a [u8] {
-        span.of(self.body)
+/// How far the members of an object have been read.
+pub(super) struct Members {
+    /// Whether none has been.
+    is_first: bool,
+    /// The offset of the closing brace, once they all have been.
+    pub end: usize,
+}
+
+impl Members {
+    pub const fn new() -> Self {
+        Self {
+            is_first: true,
+            end: 0,
+        }
     }
+}
+
+/// A member of an object: its name, and where its value begins, which is to be moved past.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'a> {
+    pub name: &'a [u8],
+    pub value: Mark,
 }
 
 /// The first of some offsets; `usize::MAX` when there is none.

@@ -1,7 +1,7 @@
 //! The root of a body: which shape it has, and its list of events.
 
 use super::Refused;
-use super::cursor::{Cursor, Mark};
+use super::cursor::{Cursor, Mark, Members};
 use super::fields;
 use crate::index::Index;
 use crate::span::{Document, EventSpans, Kind, Shape, Span};
@@ -42,16 +42,17 @@ fn root_object(
     document: &mut Document,
 ) -> Result<(), Refused> {
     let mut spans = EventSpans::default();
-    let end = fields::members(cursor, 1, &mut |cursor, name, mark| {
-        match name {
-            b"batch" => batch(cursor, mark, events_max, document)?,
-            b"sent_at" => document.sent_at = cursor.value(mark, 1)?,
-            b"sentAt" => document.sent_at_camel = cursor.value(mark, 1)?,
-            _ => fields::event_field(cursor, name, mark, 1, &mut spans)?,
+    cursor.check_depth(1)?;
+    let mut members = Members::new();
+    while let Some(member) = cursor.member(&mut members)? {
+        match member.name {
+            b"batch" => batch(cursor, member.value, events_max, document)?,
+            b"sent_at" => document.sent_at = cursor.value(member.value, 1)?,
+            b"sentAt" => document.sent_at_camel = cursor.value(member.value, 1)?,
+            _ => fields::event_field(cursor, member, 1, &mut spans)?,
         }
-        Ok(())
-    })?;
-    spans.whole = Span::new(Kind::Object, root.at, end + 1);
+    }
+    spans.whole = Span::new(Kind::Object, root.at, members.end + 1);
     document.root = spans;
     if document.shape == Shape::Single {
         document.events.push(spans);

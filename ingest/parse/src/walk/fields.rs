@@ -1,68 +1,23 @@
 //! The members of events and of their properties.
 
 use super::Refused;
-use super::cursor::{Cursor, Mark};
+use super::cursor::{Cursor, Mark, Member, Members};
 use crate::span::{EventSpans, Kind, Options, Present, Properties, Span};
-use crate::text;
-
-/// Reads the rest of an object whose brace, the `depth`th bracket that is open, was read. Calls
-/// `member` with the name and the mark of the value, which it must move past. Returns the offset
-/// of the closing brace.
-#[inline(always)]
-pub(super) fn members<'a>(
-    cursor: &mut Cursor<'a>,
-    depth: u32,
-    member: &mut impl FnMut(&mut Cursor<'a>, &[u8], Mark) -> Result<(), Refused>,
-) -> Result<usize, Refused> {
-    cursor.check_depth(depth)?;
-    let mut mark = cursor.next()?;
-    if mark.byte == b'}' {
-        return Ok(mark.at);
-    }
-    loop {
-        let key = cursor.key(mark)?;
-        let value = cursor.next()?;
-        if key.kind == Kind::String {
-            member(cursor, cursor.bytes(key), value)?;
-        } else {
-            escaped_member(cursor, key, value, member)?;
-        }
-        mark = cursor.next()?;
-        match mark.byte {
-            b',' => mark = cursor.next()?,
-            b'}' => return Ok(mark.at),
-            _ => return Err(Refused),
-        }
-    }
-}
-
-/// `"\u0065vent"` names the same key as `"event"`.
-#[cold]
-fn escaped_member<'a>(
-    cursor: &mut Cursor<'a>,
-    key: Span,
-    value: Mark,
-    member: &mut impl FnMut(&mut Cursor<'a>, &[u8], Mark) -> Result<(), Refused>,
-) -> Result<(), Refused> {
-    let mut name = String::new();
-    // A lone surrogate names none of our keys.
-    match text::unescape(cursor.bytes(key), &mut name) {
-        Ok(()) => member(cursor, name.as_bytes(), value),
-        Err(_) => member(cursor, b"", value),
-    }
-}
 
 /// Reads one event, an object whose brace was read.
+#[inline]
 pub(super) fn event(
     cursor: &mut Cursor<'_>,
     open: Mark,
     depth: u32,
     spans: &mut EventSpans,
 ) -> Result<(), Refused> {
-    let end = members(cursor, depth, &mut |cursor, name, mark| {
-        event_field(cursor, name, mark, depth, spans)
-    })?;
-    spans.whole = Span::new(Kind::Object, open.at, end + 1);
+    cursor.check_depth(depth)?;
+    let mut members = Members::new();
+    while let Some(member) = cursor.member(&mut members)? {
+        event_field(cursor, member, depth, spans)?;
+    }
+    spans.whole = Span::new(Kind::Object, open.at, members.end + 1);
     Ok(())
 }
 
@@ -70,11 +25,11 @@ pub(super) fn event(
 #[inline(always)]
 pub(super) fn event_field(
     cursor: &mut Cursor<'_>,
-    name: &[u8],
-    mark: Mark,
+    member: Member<'_>,
     depth: u32,
     spans: &mut EventSpans,
 ) -> Result<(), Refused> {
+    let Member { name, value: mark } = member;
     if name == b"properties" {
         return properties(cursor, mark, depth, &mut spans.properties);
     }
@@ -116,21 +71,22 @@ fn options(
     if mark.byte != b'{' {
         return cursor.value(mark, depth).map(|_| ());
     }
-    members(cursor, depth + 1, &mut |cursor, name, mark| {
-        let value = cursor.value(mark, depth + 1)?;
-        match name {
+    cursor.check_depth(depth + 1)?;
+    let mut members = Members::new();
+    while let Some(member) = cursor.member(&mut members)? {
+        let value = cursor.value(member.value, depth + 1)?;
+        match member.name {
             b"cookieless_mode" => options.cookieless_mode = value,
             b"process_person_profile" => options.process_person_profile = value,
             b"product_tour_id" => options.product_tour_id = value,
             b"disable_skew_correction" => options.disable_skew_correction = value,
             _ => {}
         }
-        Ok(())
-    })
-    .map(|_| ())
+    }
+    Ok(())
 }
 
-#[inline(always)]
+#[inline]
 fn properties(
     cursor: &mut Cursor<'_>,
     mark: Mark,
@@ -142,13 +98,17 @@ fn properties(
         properties.whole = cursor.value(mark, depth)?;
         return Ok(());
     }
-    let mut is_empty = true;
-    let end = members(cursor, depth + 1, &mut |cursor, name, mark| {
-        is_empty = false;
-        property(cursor, name, mark, depth + 1, properties)
-    })?;
-    properties.is_empty = is_empty;
-    properties.whole = Span::new(Kind::Object, mark.at, end + 1);
+    cursor.check_depth(depth + 1)?;
+    // A copy, so that it can be in registers in this hottest of loops.
+    let mut local = *cursor;
+    let mut members = Members::new();
+    properties.is_empty = true;
+    while let Some(member) = local.member(&mut members)? {
+        properties.is_empty = false;
+        property(&mut local, member, depth + 1, properties)?;
+    }
+    *cursor = local;
+    properties.whole = Span::new(Kind::Object, mark.at, members.end + 1);
     Ok(())
 }
 
@@ -156,26 +116,25 @@ fn properties(
 #[inline(always)]
 fn property(
     cursor: &mut Cursor<'_>,
-    name: &[u8],
-    mark: Mark,
+    member: Member<'_>,
     depth: u32,
     properties: &mut Properties,
 ) -> Result<(), Refused> {
-    if matches!(name.first(), Some(b'$' | b'd' | b't')) {
-        known_property(cursor, name, mark, depth, properties)
+    if matches!(member.name.first(), Some(b'$' | b'd' | b't')) {
+        known_property(cursor, member, depth, properties)
     } else {
-        cursor.pass(mark, depth)
+        cursor.pass(member.value, depth)
     }
 }
 
-#[inline]
+#[inline(always)]
 fn known_property(
     cursor: &mut Cursor<'_>,
-    name: &[u8],
-    mark: Mark,
+    member: Member<'_>,
     depth: u32,
     properties: &mut Properties,
 ) -> Result<(), Refused> {
+    let Member { name, value: mark } = member;
     let present = match name.len() {
         3 if name == b"$ip" => Present::IP,
         4 if name == b"$set" => Present::SET,

@@ -9,6 +9,7 @@ mod cursor;
 mod differential;
 mod envelope;
 mod fields;
+mod names;
 
 pub use cursor::number_len;
 pub use envelope::walk;
