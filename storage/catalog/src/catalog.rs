@@ -10,6 +10,8 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ColumnTrait, DatabaseConnection, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
 };
+#[cfg(feature = "testing")]
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use std::fmt;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -80,6 +82,27 @@ impl Catalog {
         let Connected { db, place } = connect(database_url).await?;
         migrate(&db, &place, Some(steps)).await?;
         Ok(Self::new(db, place, Arc::new(SystemClock)))
+    }
+
+    /// The settings of a connection on which durability in SQLite depends: name and value.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    #[cfg(feature = "testing")]
+    pub async fn sqlite_settings(&self) -> Result<Vec<(String, String)>, CatalogError> {
+        let read = async {
+            let mut settings = Vec::new();
+            for name in ["journal_mode", "synchronous", "foreign_keys"] {
+                let sql = format!("SELECT CAST({name} AS TEXT) AS value FROM pragma_{name}");
+                let statement = Statement::from_string(DbBackend::Sqlite, sql);
+                if let Some(row) = self.db.query_one_raw(statement).await? {
+                    settings.push((name.to_owned(), row.try_get("", "value")?));
+                }
+            }
+            Ok(settings)
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
     }
 
     /// The runtime that opened the catalog, which drives its connections. Other runtimes spawn

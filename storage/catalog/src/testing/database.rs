@@ -1,0 +1,86 @@
+//! One empty database for one test.
+
+use super::TestPostgres;
+use crate::{Catalog, CatalogError};
+use sea_orm::{ConnectionTrait, Database, DbErr};
+use tempfile::TempDir;
+
+/// An empty database and its URL. A SQLite file goes when this is dropped; a PostgreSQL database
+/// goes with its cluster.
+pub struct TestDatabase {
+    url: String,
+    directory: Option<TempDir>,
+}
+
+impl TestDatabase {
+    /// A SQLite file that does not exist yet.
+    ///
+    /// # Panics
+    ///
+    /// There is no room for temporary files.
+    #[must_use]
+    #[allow(clippy::expect_used, reason = "tests end here")]
+    pub fn sqlite() -> Self {
+        let directory = TempDir::new().expect("a temporary directory");
+        let path = directory.path().join("catalog.db");
+        Self {
+            url: format!("sqlite://{}?mode=rwc", path.display()),
+            directory: Some(directory),
+        }
+    }
+
+    /// An empty database in the test binary's cluster.
+    ///
+    /// # Panics
+    ///
+    /// PostgreSQL does not start.
+    #[allow(clippy::expect_used, reason = "tests end here")]
+    pub async fn postgres() -> Self {
+        let cluster = TestPostgres::start();
+        let name = cluster.next_name();
+        let create = format!("CREATE DATABASE {name}");
+        execute(&cluster.url("postgres"), &create)
+            .await
+            .expect("a new database");
+        Self {
+            url: cluster.url(&name),
+            directory: None,
+        }
+    }
+
+    /// What [`Catalog::open`] takes.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether it is a SQLite file.
+    #[must_use]
+    pub fn is_sqlite(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// Runs one statement, on a connection of its own.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn execute(&self, sql: &str) -> Result<(), DbErr> {
+        execute(&self.url, sql).await
+    }
+
+    /// A catalog as the first `steps` migrations left it.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn open_old(&self, steps: u32) -> Result<Catalog, CatalogError> {
+        Catalog::create_old(&self.url, steps).await
+    }
+}
+
+async fn execute(url: &str, sql: &str) -> Result<(), DbErr> {
+    let db = Database::connect(url).await?;
+    db.execute_unprepared(sql).await?;
+    db.close().await
+}

@@ -1,0 +1,170 @@
+//! A PostgreSQL cluster that lives as long as the test binary.
+//!
+//! It listens on a socket in a temporary directory only, and does not sync: nothing here outlives
+//! the process. PostgreSQL refuses to run as root, so root hands it to the user `postgres`.
+//!
+//! A shell stands between: the kernel tells it when the thread that started it is gone, however
+//! that came about, and then it stops the server and removes the directory. The thread is one
+//! that sleeps for ever, since each test has a thread of its own that ends with it.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Where Debian puts the binaries; newer ones are preferred.
+const BINARIES: &str = "/usr/lib/postgresql";
+/// Initialises and starts a server in `$1` with the binaries of `$2`; says `ready`, or why not.
+const KEEPER: &str = r#"
+exec 2>&1
+stop() { [ -n "$server" ] && kill -QUIT "$server" && wait "$server"; rm -rf "$1"; }
+trap 'stop "$1"; exit' TERM
+"$2/initdb" -D "$1/data" -U postgres -A trust --no-sync --no-instructions -E UTF8 --locale=C \
+    >"$1/log" || { cat "$1/log"; stop "$1"; exit 1; }
+"$2/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c fsync=off -c full_page_writes=off \
+    -c synchronous_commit=off -c max_connections=500 >>"$1/log" 2>&1 &
+server=$!
+until "$2/pg_isready" -q -h "$1"; do
+    kill -0 "$server" 2>/dev/null || { cat "$1/log"; stop "$1"; exit 1; }
+done
+echo ready
+wait "$server"
+stop "$1"
+"#;
+
+/// The running cluster.
+pub struct TestPostgres {
+    directory: PathBuf,
+    databases: AtomicU32,
+}
+
+impl TestPostgres {
+    /// The cluster of this test binary, started by the first call.
+    ///
+    /// # Panics
+    ///
+    /// PostgreSQL is not installed or does not start; the message says what it says.
+    #[allow(clippy::panic, reason = "tests end here, with the reason")]
+    pub fn start() -> &'static Self {
+        static CLUSTER: OnceLock<TestPostgres> = OnceLock::new();
+        CLUSTER.get_or_init(|| match Self::launch() {
+            Ok(cluster) => cluster,
+            Err(reason) => panic!("no PostgreSQL for tests: {reason}"),
+        })
+    }
+
+    /// The URL of a database. `name` must exist; `postgres` always does.
+    #[must_use]
+    pub fn url(&self, name: &str) -> String {
+        let host = self.directory.display().to_string().replace('/', "%2F");
+        format!("postgres://postgres@{host}/{name}")
+    }
+
+    /// A database name that nothing in this process has had.
+    pub(super) fn next_name(&self) -> String {
+        let number = self.databases.fetch_add(1, Ordering::Relaxed);
+        format!("test_{number}")
+    }
+
+    fn launch() -> Result<Self, String> {
+        let binaries = find_binaries()?;
+        let directory = tempfile::Builder::new()
+            .prefix("millrace-postgres-")
+            .tempdir()
+            .map_err(|error| error.to_string())?
+            // The keeper removes it.
+            .keep();
+        let arguments = keeper_arguments(&directory, &binaries)?;
+        let (send, receive) = sync_channel(1);
+        std::thread::Builder::new()
+            .name("postgres-keeper".to_owned())
+            .spawn(move || keep(&arguments, &send))
+            .map_err(|error| error.to_string())?;
+        wait_until_ready(&receive)?;
+        Ok(Self {
+            directory,
+            databases: AtomicU32::new(0),
+        })
+    }
+}
+
+/// Starts the keeper, passes on what it says, and sleeps until the process ends.
+fn keep(arguments: &[String], send: &SyncSender<String>) {
+    let started = Command::new("setpriv")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut keeper = match started {
+        Ok(keeper) => keeper,
+        Err(error) => {
+            let _ = send.send(format!(
+                "setpriv (package util-linux) does not run: {error}"
+            ));
+            return;
+        }
+    };
+    if let Some(output) = keeper.stdout.take() {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let ready = line == "ready";
+            let _ = send.send(line);
+            if ready {
+                break;
+            }
+        }
+    }
+    let _ = keeper.wait();
+}
+
+fn wait_until_ready(receive: &Receiver<String>) -> Result<(), String> {
+    let mut said = String::new();
+    for line in receive {
+        if line == "ready" {
+            return Ok(());
+        }
+        said.push_str(&line);
+        said.push('\n');
+    }
+    Err(said)
+}
+
+/// What follows `setpriv`: the identity, the death signal, the shell and its parameters.
+fn keeper_arguments(directory: &Path, binaries: &Path) -> Result<Vec<String>, String> {
+    let metadata = std::fs::metadata(directory).map_err(|error| error.to_string())?;
+    let mut arguments = vec!["--pdeathsig=TERM".to_owned()];
+    if metadata.uid() == 0 {
+        let status = Command::new("chown")
+            .arg("postgres")
+            .arg(directory)
+            .status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err("there is no user postgres; apt-get install postgresql".to_owned());
+        }
+        let identity = ["--reuid=postgres", "--regid=postgres", "--clear-groups"];
+        arguments.extend(identity.map(str::to_owned));
+    }
+    let shell = ["--", "sh", "-c", KEEPER, "keeper"];
+    arguments.extend(shell.map(str::to_owned));
+    arguments.push(directory.display().to_string());
+    arguments.push(binaries.display().to_string());
+    Ok(arguments)
+}
+
+/// The newest version's `bin` directory.
+fn find_binaries() -> Result<PathBuf, String> {
+    let missing =
+        || format!("{BINARIES}/<version>/bin/postgres is missing; apt-get install postgresql");
+    let versions = std::fs::read_dir(BINARIES).map_err(|_| missing())?;
+    versions
+        .filter_map(Result::ok)
+        .map(|version| version.path().join("bin"))
+        .filter(|bin| bin.join("postgres").exists() && bin.join("initdb").exists())
+        .max_by_key(|bin| {
+            let version = bin.parent().and_then(Path::file_name);
+            version.and_then(|version| version.to_str()?.parse::<u32>().ok())
+        })
+        .ok_or_else(missing)
+}

@@ -1,0 +1,195 @@
+//! Opening: the schema's history, many processes at once, and what is said when it fails.
+
+use millrace_catalog::testing::{TestDatabase, TestPostgres};
+use millrace_catalog::{BootstrapOptions, Catalog, CatalogError};
+
+/// How many migrations there are.
+const MIGRATIONS: u32 = 3;
+
+on_both!(
+    reopening_keeps_everything,
+    many_may_open_an_empty_catalog_at_once,
+    every_older_schema_is_upgraded,
+    a_newer_schema_is_refused,
+);
+
+async fn reopening_keeps_everything(database: TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let made = catalog
+        .bootstrap(BootstrapOptions::default())
+        .await
+        .unwrap()
+        .unwrap();
+    catalog.close().await.unwrap();
+    let again = Catalog::open(database.url()).await.unwrap();
+    let project = again
+        .project_by_key(&made.project_api_key)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(project.team_id, made.team_id);
+    assert!(
+        catalog.project_by_key(&made.project_api_key).await.is_err(),
+        "it was closed"
+    );
+}
+
+async fn many_may_open_an_empty_catalog_at_once(database: TestDatabase) {
+    let opening: Vec<_> = (0..8)
+        .map(|_| {
+            let url = database.url().to_owned();
+            tokio::spawn(async move { Catalog::open(&url).await })
+        })
+        .collect();
+    for opened in opening {
+        let catalog = opened.await.unwrap().unwrap();
+        assert_eq!(catalog.keys_version().await.unwrap(), 0);
+    }
+}
+
+async fn every_older_schema_is_upgraded(database: TestDatabase) {
+    for steps in 0..MIGRATIONS {
+        let old = if database.is_sqlite() {
+            TestDatabase::sqlite()
+        } else {
+            TestDatabase::postgres().await
+        };
+        if steps > 0 {
+            old.open_old(steps).await.unwrap().close().await.unwrap();
+            let user = "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
+                 is_active, created_at, updated_at) VALUES (";
+            let uuid = if old.is_sqlite() {
+                "x'0190f5fe4e1a7c3f8a1b2c3d4e5f6071'"
+            } else {
+                "'0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071'"
+            };
+            let row = format!("{user}{uuid}, 'd', 'old@example.com', '', '', true, 1, 1)");
+            old.execute(&row).await.unwrap();
+        }
+        let catalog = Catalog::open(old.url()).await.unwrap();
+        assert!(
+            catalog
+                .bootstrap(BootstrapOptions::default())
+                .await
+                .unwrap()
+                .is_some()
+        );
+        let kept = catalog.user_by_email("old@example.com").await.unwrap();
+        assert_eq!(kept.is_some(), steps > 0, "{steps} steps");
+    }
+}
+
+async fn a_newer_schema_is_refused(database: TestDatabase) {
+    Catalog::open(database.url())
+        .await
+        .unwrap()
+        .close()
+        .await
+        .unwrap();
+    let newer = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m9999_later', 1)";
+    database.execute(newer).await.unwrap();
+    let error = Catalog::open(database.url()).await.unwrap_err();
+    let CatalogError::NewerSchema { detail, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(detail, "m9999_later");
+    assert!(
+        error.to_string().contains("newer version of millrace"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn unusable_urls_say_what_would_be_usable() {
+    let table = [
+        "",
+        "mysql://localhost/millrace",
+        "/var/lib/millrace/catalog.db",
+        "sqlite::memory:",
+        "sqlite://a.db?mode=sideways",
+        "postgres://user:pass word@host:notaport/db",
+    ];
+    for url in table {
+        let error = Catalog::open(url).await.unwrap_err();
+        assert!(
+            matches!(error, CatalogError::Url { .. }),
+            "{url}: {error:?}"
+        );
+        assert!(error.to_string().contains("sqlite://<path>"), "{error}");
+        assert!(!error.to_string().contains("pass word"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_is_named() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let missing = directory.path().join("missing/catalog.db");
+    for path in [missing.as_path(), directory.path()] {
+        let url = format!("sqlite://{}?mode=rwc", path.display());
+        let error = Catalog::open(&url).await.unwrap_err();
+        assert!(
+            matches!(error, CatalogError::CannotOpen { .. }),
+            "{error:?}"
+        );
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_left_alone() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("catalog.db");
+    let content = "These are notes, not a database.\n".repeat(200);
+    std::fs::write(&path, &content).unwrap();
+    let url = format!("sqlite://{}?mode=rwc", path.display());
+    let error = Catalog::open(&url).await.unwrap_err();
+    assert!(matches!(error, CatalogError::Damaged { .. }), "{error:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_says_why() {
+    let url = TestPostgres::start().url("postgres");
+    let stranger = url.replace("postgres@", "stranger:secret@");
+    let error = Catalog::open(&stranger).await.unwrap_err();
+    assert!(matches!(error, CatalogError::Refused { .. }), "{error:?}");
+    assert!(!error.to_string().contains("secret"), "{error}");
+    let nowhere = TestPostgres::start().url("nowhere");
+    let error = Catalog::open(&nowhere).await.unwrap_err();
+    assert!(
+        matches!(error, CatalogError::NoSuchDatabase { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let host = directory.path().to_str().unwrap().replace('/', "%2F");
+    let error = Catalog::open(&format!("postgresql://me@{host}/db"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, CatalogError::Unreachable { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn sqlite_keeps_what_it_committed_through_a_power_cut() {
+    let database = TestDatabase::sqlite();
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let settings = catalog.sqlite_settings().await.unwrap();
+    assert_eq!(
+        settings,
+        [
+            ("journal_mode", "wal"),
+            ("synchronous", "2"),
+            ("foreign_keys", "1")
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    );
+}

@@ -1,0 +1,190 @@
+//! Organizations, users and projects.
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, Scopes};
+
+on_both!(
+    slugs_stay_unique,
+    callers_see_their_own_organizations_in_pages,
+    a_key_for_some_organizations_sees_only_those,
+    users_are_found_whatever_the_case,
+    names_are_checked,
+);
+
+async fn user(catalog: &Catalog, email: &str) -> i64 {
+    let new = NewUser {
+        email: email.to_owned(),
+        ..NewUser::default()
+    };
+    catalog.create_user(new).await.unwrap().id
+}
+
+fn key_of(email: &str) -> NewPersonalKey {
+    NewPersonalKey {
+        email: email.to_owned(),
+        label: "Test".to_owned(),
+        scopes: Scopes::all(),
+        expires_at: None,
+        scoped_organizations: None,
+    }
+}
+
+async fn slugs_stay_unique(database: TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let making: Vec<_> = (0..6)
+        .map(|_| {
+            let catalog = catalog.clone();
+            tokio::spawn(async move { catalog.create_organization("Same name", None).await })
+        })
+        .collect();
+    let mut slugs = Vec::new();
+    for made in making {
+        slugs.push(made.await.unwrap().unwrap().slug);
+    }
+    slugs.sort();
+    slugs.dedup();
+    assert_eq!(slugs.len(), 6);
+    assert_eq!(slugs[0], "same-name");
+    assert!(slugs[1].starts_with("same-name-"), "{slugs:?}");
+}
+
+async fn callers_see_their_own_organizations_in_pages(database: TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let ann = user(&catalog, "ann@example.com").await;
+    let bob = user(&catalog, "bob@example.com").await;
+    let mut ids = Vec::new();
+    for name in ["One", "Two", "Three"] {
+        ids.push(
+            catalog
+                .create_organization(name, Some(ann))
+                .await
+                .unwrap()
+                .id,
+        );
+    }
+    let foreign = catalog
+        .create_organization("Bob's", Some(bob))
+        .await
+        .unwrap()
+        .id;
+    let key = catalog
+        .create_personal_key(key_of("ann@example.com"))
+        .await
+        .unwrap();
+    let caller = catalog
+        .authenticate(key.value.expose())
+        .await
+        .unwrap()
+        .unwrap();
+    for (limit, offset, expected) in [
+        (10, 0, &ids[..]),
+        (2, 0, &ids[..2]),
+        (2, 2, &ids[2..]),
+        (2, 9, &[]),
+    ] {
+        let page = catalog
+            .organizations_of(&caller, PageRequest { limit, offset })
+            .await
+            .unwrap();
+        let seen: Vec<_> = page.rows.iter().map(|row| row.organization.id).collect();
+        assert_eq!((page.count, &seen[..]), (3, expected));
+    }
+    assert_eq!(
+        catalog.current_organization_of(&caller).await.unwrap(),
+        Some(ids[0])
+    );
+    assert!(
+        catalog
+            .organization_of(&caller, ids[2])
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert!(
+        catalog
+            .organization_of(&caller, foreign)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+async fn a_key_for_some_organizations_sees_only_those(database: TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let ann = user(&catalog, "ann@example.com").await;
+    let hidden = catalog
+        .create_organization("One", Some(ann))
+        .await
+        .unwrap()
+        .id;
+    let seen = catalog
+        .create_organization("Two", Some(ann))
+        .await
+        .unwrap()
+        .id;
+    let mut new = key_of("ann@example.com");
+    new.scoped_organizations = Some(vec![seen]);
+    let key = catalog.create_personal_key(new).await.unwrap();
+    let caller = catalog
+        .authenticate(key.value.expose())
+        .await
+        .unwrap()
+        .unwrap();
+    let all = PageRequest {
+        limit: 10,
+        offset: 0,
+    };
+    assert_eq!(
+        catalog.organizations_of(&caller, all).await.unwrap().count,
+        1
+    );
+    assert_eq!(
+        catalog.current_organization_of(&caller).await.unwrap(),
+        Some(seen)
+    );
+    assert!(
+        catalog
+            .organization_of(&caller, hidden)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+async fn users_are_found_whatever_the_case(database: TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    user(&catalog, "Ann@Example.com").await;
+    assert!(
+        catalog
+            .user_by_email(" ANN@example.COM")
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert!(
+        catalog
+            .user_by_email("bob@example.com")
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let again = NewUser {
+        email: "aNN@example.com".to_owned(),
+        ..NewUser::default()
+    };
+    let error = catalog.create_user(again).await.unwrap_err();
+    assert!(matches!(error, ChangeError::EmailTaken(_)), "{error:?}");
+}
+
+async fn names_are_checked(database: TestDatabase) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    for name in ["", "  ", &"x".repeat(65)] {
+        let error = catalog.create_organization(name, None).await.unwrap_err();
+        assert!(matches!(error, ChangeError::BadName { .. }), "{error:?}");
+    }
+    assert!(catalog.list_organizations().await.unwrap().is_empty());
+    catalog
+        .create_organization(&"ü".repeat(64), None)
+        .await
+        .unwrap();
+}

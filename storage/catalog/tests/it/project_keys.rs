@@ -1,0 +1,213 @@
+//! Project keys: made, chosen, rotated, revoked, and how others notice.
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, ChangeError, NewProject, Project};
+use millrace_rows::TeamId;
+
+on_both!(
+    a_rotated_key_is_dead_and_the_new_one_works,
+    a_project_without_key_can_be_given_one,
+    a_key_belongs_to_one_project,
+    every_change_moves_the_counter,
+    keys_from_elsewhere_are_listed_if_they_look_like_ours,
+    team_ids_are_never_used_again,
+    unknown_projects_are_named,
+);
+
+/// Our form, and not our checksum: so are the keys of the service that our users come from.
+const IMPORTED: &str = "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+async fn open(database: &TestDatabase) -> (Catalog, Project) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    catalog.create_organization("Ours", None).await.unwrap();
+    let project = catalog.list_projects(None).await.unwrap().remove(0);
+    (catalog, project)
+}
+
+async fn team_of(catalog: &Catalog, key: &str) -> Option<i64> {
+    let found = catalog.project_by_key(key).await.unwrap();
+    found.map(|project| project.team_id.0)
+}
+
+async fn a_rotated_key_is_dead_and_the_new_one_works(database: TestDatabase) {
+    let (catalog, project) = open(&database).await;
+    let old = project.api_token.unwrap();
+    assert_eq!(team_of(&catalog, &old).await, Some(project.id));
+    let rotated = catalog
+        .rotate_project_key(TeamId(project.id), None)
+        .await
+        .unwrap();
+    let new = rotated.api_token.unwrap();
+    assert_ne!(new, old);
+    assert_eq!(team_of(&catalog, &old).await, None);
+    assert_eq!(team_of(&catalog, &new).await, Some(project.id));
+}
+
+async fn a_project_without_key_can_be_given_one(database: TestDatabase) {
+    let (catalog, project) = open(&database).await;
+    let id = TeamId(project.id);
+    let key = project.api_token.unwrap();
+    let error = catalog.create_project_key(id, None).await.unwrap_err();
+    assert!(matches!(error, ChangeError::HasKey(_)), "{error:?}");
+    assert_eq!(
+        catalog.revoke_project_key(&key).await.unwrap().api_token,
+        None
+    );
+    assert_eq!(team_of(&catalog, &key).await, None);
+    let error = catalog.revoke_project_key(&key).await.unwrap_err();
+    assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
+    let given = catalog
+        .create_project_key(id, Some("my-own-key".to_owned()))
+        .await
+        .unwrap();
+    assert_eq!(given.api_token.as_deref(), Some("my-own-key"));
+    assert_eq!(team_of(&catalog, "my-own-key").await, Some(project.id));
+    assert_eq!(team_of(&catalog, "MY-OWN-KEY").await, None);
+}
+
+async fn a_key_belongs_to_one_project(database: TestDatabase) {
+    let (catalog, project) = open(&database).await;
+    let taken = project.api_token.unwrap();
+    let mut second = NewProject::named("Second");
+    second.key = Some(taken.clone());
+    let organization = project.organization_id;
+    let error = catalog
+        .create_project(organization, second)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ChangeError::KeyTaken), "{error:?}");
+    let second = NewProject::named("Second");
+    let second = catalog.create_project(organization, second).await.unwrap();
+    let error = catalog
+        .rotate_project_key(TeamId(second.id), Some(taken))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ChangeError::KeyTaken), "{error:?}");
+    for key in ["", " ", "phx_personal", "a b", "ключ", &"k".repeat(65)] {
+        let chosen = Some(key.to_owned());
+        let error = catalog
+            .rotate_project_key(TeamId(second.id), chosen)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, ChangeError::BadKey(_)),
+            "{key:?}: {error:?}"
+        );
+    }
+    assert_eq!(
+        team_of(&catalog, &second.api_token.unwrap()).await,
+        Some(second.id)
+    );
+}
+
+async fn every_change_moves_the_counter(database: TestDatabase) {
+    let (catalog, project) = open(&database).await;
+    let elsewhere = Catalog::open(database.url()).await.unwrap();
+    let mut seen = elsewhere.keys_version().await.unwrap();
+    let id = TeamId(project.id);
+    for step in [
+        "rotate",
+        "anonymize",
+        "revoke",
+        "give",
+        "create project",
+        "organization",
+    ] {
+        match step {
+            "rotate" => drop(
+                catalog
+                    .rotate_project_key(id, Some("a".to_owned()))
+                    .await
+                    .unwrap(),
+            ),
+            "anonymize" => {
+                catalog.set_anonymize_ips(id, true).await.unwrap();
+                assert!(
+                    elsewhere
+                        .project_by_key("a")
+                        .await
+                        .unwrap()
+                        .unwrap()
+                        .anonymize_ips
+                );
+            }
+            "revoke" => drop(catalog.revoke_project_key("a").await.unwrap()),
+            "give" => drop(catalog.create_project_key(id, None).await.unwrap()),
+            "create project" => {
+                let new = NewProject::named("Second");
+                catalog
+                    .create_project(project.organization_id, new)
+                    .await
+                    .unwrap();
+            }
+            _ => drop(catalog.create_organization("Theirs", None).await.unwrap()),
+        }
+        let now = elsewhere.keys_version().await.unwrap();
+        assert!(now > seen, "{step}");
+        seen = now;
+    }
+    catalog
+        .rotate_project_key(id, Some("a b".to_owned()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        elsewhere.keys_version().await.unwrap(),
+        seen,
+        "nothing changed"
+    );
+}
+
+async fn keys_from_elsewhere_are_listed_if_they_look_like_ours(database: TestDatabase) {
+    let (catalog, project) = open(&database).await;
+    let id = TeamId(project.id);
+    assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
+    for (key, listed) in [(IMPORTED, true), ("other-form", false), (IMPORTED, true)] {
+        catalog
+            .rotate_project_key(id, Some(key.to_owned()))
+            .await
+            .unwrap();
+        assert_eq!(team_of(&catalog, key).await, Some(project.id));
+        let expected: &[&str] = if listed { &[IMPORTED] } else { &[] };
+        assert_eq!(catalog.imported_project_keys(10).await.unwrap(), expected);
+    }
+    catalog.revoke_project_key(IMPORTED).await.unwrap();
+    assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
+}
+
+async fn team_ids_are_never_used_again(database: TestDatabase) {
+    let (catalog, project) = open(&database).await;
+    let organization = project.organization_id;
+    let last = catalog
+        .create_project(organization, NewProject::named("Last"))
+        .await
+        .unwrap();
+    assert!(last.id > project.id);
+    database
+        .execute(&format!("DELETE FROM projects WHERE id = {}", last.id))
+        .await
+        .unwrap();
+    let next = catalog
+        .create_project(organization, NewProject::named("Next"))
+        .await
+        .unwrap();
+    assert!(next.id > last.id);
+}
+
+async fn unknown_projects_are_named(database: TestDatabase) {
+    let (catalog, _) = open(&database).await;
+    let error = catalog
+        .rotate_project_key(TeamId(4711), None)
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "there is no project \"4711\"");
+    assert!(catalog.project(TeamId(4711)).await.unwrap().is_none());
+    let nowhere = uuid::Uuid::nil();
+    let error = catalog
+        .create_project(nowhere, NewProject::named("A"))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().starts_with("there is no organization"),
+        "{error}"
+    );
+}
