@@ -18,6 +18,7 @@ use crate::answer::{Context, ended, failure, text};
 use crate::auth::{self, Credentials, Denied};
 use crate::engine::Engine;
 use crate::exception::Exception;
+use crate::form;
 use crate::request::Asked;
 use crate::session::Sessions;
 use crate::statement::Statement;
@@ -120,12 +121,14 @@ impl Shared {
                 "TOO_MANY_SIMULTANEOUS_QUERIES",
             ));
         };
+        let form = form::boundary(request.headers());
         let (started_sender, started) = oneshot::channel();
         let statement = Statement {
             asked,
             tag,
             upload,
             encoding,
+            form,
             started: started_sender,
         };
         let (engine, sessions) = (Arc::clone(&self.engine), self.sessions.clone());

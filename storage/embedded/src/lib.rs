@@ -9,7 +9,7 @@
 //! * [`Supervisor`]: keeps that process running, from the side of the parent
 //! * `ffi`: the C interface; the only `unsafe` of the project
 //! * `engine`: start, connections, stop
-//! * `sql`, `request`, `auth`: what a request asks for
+//! * `sql`, `request`, `form`, `auth`: what a request asks for
 //! * `insert`, `select`, `statement`, `session`: running it
 //! * `http`, `answer`: the wire
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
@@ -24,6 +24,7 @@ mod blocks;
 mod engine;
 mod exception;
 mod ffi;
+mod form;
 mod http;
 mod insert;
 mod library;

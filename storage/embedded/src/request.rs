@@ -117,7 +117,8 @@ impl Asked {
         Ok(asked)
     }
 
-    fn other(&mut self, name: &str, value: String) -> Result<(), Exception> {
+    /// Takes a parameter of the statement or a setting.
+    pub(crate) fn other(&mut self, name: &str, value: String) -> Result<(), Exception> {
         if let Some(parameter) = name.strip_prefix("param_") {
             // Escaped as in TabSeparated; the engine unescapes when it binds.
             self.parameters.0.push((parameter.to_owned(), value));

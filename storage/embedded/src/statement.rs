@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::{Connection, Finished};
+use crate::form::{FORM_BYTES_MAX, fields};
 use crate::insert::Insert;
 use crate::request::{Asked, quoted_name};
 use crate::select;
@@ -39,6 +40,8 @@ pub(crate) struct Statement {
     pub(crate) upload: Upload,
     /// `Content-Encoding` of the body.
     pub(crate) encoding: Option<String>,
+    /// The boundary, if the body is a form.
+    pub(crate) form: Option<String>,
     pub(crate) started: oneshot::Sender<Started>,
 }
 
@@ -48,14 +51,18 @@ impl Statement {
     /// Runs it to its end. Blocks.
     pub(crate) fn run(self, engine: &Engine, sessions: &Sessions) -> Result<Ended, Exception> {
         let Self {
-            asked,
+            mut asked,
             tag,
             upload,
             encoding,
+            form,
             started,
         } = self;
         // Some decoders read at once, so they are made here, where waiting is allowed.
-        let body = decoded(upload, encoding.as_deref(), asked.decompress)?;
+        let mut body = decoded(upload, encoding.as_deref(), asked.decompress)?;
+        if let Some(boundary) = form {
+            read_form(&mut asked, &mut body, &boundary)?;
+        }
         let mut lease = sessions.lease(engine, asked.session.as_ref())?;
         let undo = lease.is_session().then(|| undo_statement(&asked));
         let outcome = prepare(&mut lease.connection, &asked, &tag).and_then(|()| {
@@ -212,4 +219,19 @@ fn undo_statement(asked: &Asked) -> String {
         .filter(|name| *name != "log_comment");
     let list: String = names.map(|name| format!(", {name} = DEFAULT")).collect();
     format!("SET log_comment = DEFAULT{list}")
+}
+
+/// Takes the query and parameters out of a form; nothing of the body is left.
+fn read_form(asked: &mut Asked, body: &mut dyn Read, boundary: &str) -> Result<(), Exception> {
+    let mut bytes = Vec::new();
+    body.take(FORM_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(|error| from_io(&error))?;
+    for (name, value) in fields(&bytes, boundary)? {
+        match name.as_str() {
+            "query" => asked.query.push_str(&value),
+            _ => asked.other(&name, value)?,
+        }
+    }
+    Ok(())
 }
