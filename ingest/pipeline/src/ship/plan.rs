@@ -293,7 +293,7 @@ impl<S: Clone> Plan<S> {
         let whole_free = self.limits.in_flight_max.saturating_sub(launched(false));
         let parts_free = 1_usize.saturating_sub(launched(true));
         let whole = ready(false).take(whole_free);
-        let parts = ready(true).last().into_iter().take(parts_free);
+        let parts = ready(true).next_back().into_iter().take(parts_free);
         whole.chain(parts).collect()
     }
 

@@ -29,7 +29,10 @@ async fn a_wrong_password_is_a_matter_for_somebody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_table_or_database_is_said_and_mended_by_migrating() {
     let database = Database::make("missing").await;
-    for statement in ["DROP TABLE missing.events SYNC", "DROP DATABASE missing SYNC"] {
+    for statement in [
+        "DROP TABLE missing.events SYNC",
+        "DROP DATABASE missing SYNC",
+    ] {
         database.execute(statement).await;
         let error = insert_into(&database.settings).await.unwrap_err();
         assert!(error.schema_is_missing(), "{statement}: {error}");
@@ -50,7 +53,9 @@ async fn a_refused_connection_stored_nothing() {
 }
 
 /// A server that reads a request to its end and then does what `answer` says.
-async fn settings_of_peer(answer: Option<&'static str>) -> (Settings, tokio::task::JoinHandle<String>) {
+async fn settings_of_peer(
+    answer: Option<&'static str>,
+) -> (Settings, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = Settings::new(
         format!("http://{}", listener.local_addr().unwrap()),

@@ -10,14 +10,22 @@ const MONTH: Month = Month(202_611);
 #[tokio::test(flavor = "multi_thread")]
 async fn one_stored_row_among_the_keys_is_found() {
     let database = Database::make("presence").await;
-    database.insert("e", &events(0..1_000, NOVEMBER)).await.unwrap();
+    database
+        .insert("e", &events(0..1_000, NOVEMBER))
+        .await
+        .unwrap();
     let elsewhen = RowKey {
         received_at: Micros(1),
         ..key(5)
     };
     let table = [
         ("a stored row", vec![key(999)], MONTH, true),
-        ("one of several", vec![key(5_000), key(0), key(6_000)], MONTH, true),
+        (
+            "one of several",
+            vec![key(5_000), key(0), key(6_000)],
+            MONTH,
+            true,
+        ),
         ("no stored row", vec![key(1_000), key(2_000)], MONTH, false),
         ("another time", vec![elsewhen], MONTH, false),
         ("another month", vec![key(5)], Month(202_610), false),
