@@ -60,40 +60,9 @@ impl<R: Read> BlockReader<R> {
                 "CANNOT_READ_ALL_DATA",
             ));
         }
-        let [
-            c0,
-            c1,
-            c2,
-            c3,
-            c4,
-            c5,
-            c6,
-            c7,
-            d0,
-            d1,
-            d2,
-            d3,
-            d4,
-            d5,
-            d6,
-            d7,
-            method,
-            s0,
-            s1,
-            s2,
-            s3,
-            r0,
-            r1,
-            r2,
-            r3,
-        ] = prefix;
-        let checksum = (
-            u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
-            u64::from_le_bytes([d0, d1, d2, d3, d4, d5, d6, d7]),
-        );
-        let size = u32::from_le_bytes([s0, s1, s2, s3]) as usize;
-        let raw_size = u32::from_le_bytes([r0, r1, r2, r3]) as usize;
-        if size < HEADER_BYTES || size > BLOCK_BYTES_MAX || raw_size > BLOCK_BYTES_MAX {
+        let (checksum, header) = prefix.split_at(CHECKSUM_BYTES);
+        let (size, raw_size) = (u32_at(header, 1), u32_at(header, 5));
+        if !(HEADER_BYTES..=BLOCK_BYTES_MAX).contains(&size) || raw_size > BLOCK_BYTES_MAX {
             return Err(failure(
                 39,
                 "Too large or impossible size of a compressed block",
@@ -101,8 +70,7 @@ impl<R: Read> BlockReader<R> {
             ));
         }
         self.compressed.clear();
-        self.compressed
-            .extend_from_slice(&[method, s0, s1, s2, s3, r0, r1, r2, r3]);
+        self.compressed.extend_from_slice(header);
         let rest = size - HEADER_BYTES;
         if (&mut self.source)
             .take(rest as u64)
@@ -122,11 +90,12 @@ impl<R: Read> BlockReader<R> {
                 "CHECKSUM_DOESNT_MATCH",
             ));
         }
-        self.decompress(method, raw_size)?;
+        self.decompress(raw_size)?;
         Ok(true)
     }
 
-    fn decompress(&mut self, method: u8, raw_size: usize) -> io::Result<()> {
+    fn decompress(&mut self, raw_size: usize) -> io::Result<()> {
+        let method = self.compressed.first().copied().unwrap_or_default();
         let data = self.compressed.get(HEADER_BYTES..).unwrap_or_default();
         self.given = 0;
         self.raw.resize(raw_size, 0);
@@ -191,17 +160,19 @@ pub(crate) fn compress_into(raw: &[u8], out: &mut Vec<u8>) {
             *slot = byte;
         }
         block.truncate(HEADER_BYTES + written);
-        let (low, high) = checksum_of(&block);
-        out.extend_from_slice(&low.to_le_bytes());
-        out.extend_from_slice(&high.to_le_bytes());
+        out.extend_from_slice(&checksum_of(&block));
         out.extend_from_slice(&block);
     }
 }
 
-/// The two halves in the order they stand in the file.
-fn checksum_of(bytes: &[u8]) -> (u64, u64) {
-    let hash = cityhash_102_128(bytes);
-    ((hash >> 64) as u64, hash as u64)
+/// As it stands in the block: the two halves swapped against the number's own order.
+fn checksum_of(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    cityhash_102_128(bytes).rotate_right(64).to_le_bytes()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> usize {
+    let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    u32::from_le_bytes(field.copied().unwrap_or_default()) as usize
 }
 
 /// Reads until `buffer` is full or the source ends.

@@ -43,7 +43,7 @@ pub(crate) fn run(
         .map_or(text.default, |clause| &clause.name)
         .to_owned();
     // The engine opens the pipe anew, blocking and by itself, so that its writes wait for room.
-    let sql = text.into_file(&format!("/proc/self/fd/{}", write_end.as_raw_fd()));
+    let sql = text.writing_into(&format!("/proc/self/fd/{}", write_end.as_raw_fd()));
     if started
         .send(Started {
             pipe,
@@ -74,7 +74,7 @@ fn no_pipe(error: rustix::io::Errno) -> Exception {
 
 impl Text<'_> {
     /// The same query, writing into `path`.
-    fn into_file(&self, path: &str) -> Vec<u8> {
+    fn writing_into(&self, path: &str) -> Vec<u8> {
         let part = |from: usize, to: usize| self.sql.get(from..to).unwrap_or_default();
         let (before, name, after) = match self.format {
             Some(clause) => (

@@ -31,6 +31,10 @@ const SESSIONS_CHECK: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// One sentence for the operator: library, data directory, address.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the process has no other use for them"
+)]
 pub fn run(
     options: EngineOptions,
     on_ready: impl FnOnce(SocketAddr),

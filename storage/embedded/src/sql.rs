@@ -305,65 +305,67 @@ fn is_word(byte: u8) -> bool {
 mod tests {
     use super::*;
 
+    /// An INSERT, and its head, format and data.
+    const INSERTS: &[(&str, &str, &str, &str)] = &[
+        (
+            "INSERT INTO t VALUES (1)",
+            "INSERT INTO t ",
+            "Values",
+            " (1)",
+        ),
+        (
+            "insert into db.t (a, b) format CSV\n1,2\n",
+            "insert into db.t (a, b) ",
+            "CSV",
+            "1,2\n",
+        ),
+        (
+            "INSERT INTO t FORMAT TSV\r\n\n",
+            "INSERT INTO t ",
+            "TSV",
+            "\n",
+        ),
+        (
+            "INSERT INTO t FORMAT JSONEachRow {\"a\":1}",
+            "INSERT INTO t ",
+            "JSONEachRow",
+            "{\"a\":1}",
+        ),
+        (
+            "INSERT INTO values VALUES (1)",
+            "INSERT INTO values ",
+            "Values",
+            " (1)",
+        ),
+        (
+            "INSERT INTO TABLE `format`.format (`values`) FORMAT Native",
+            "INSERT INTO TABLE `format`.format (`values`) ",
+            "Native",
+            "",
+        ),
+        (
+            "/* VALUES */ INSERT INTO t -- FORMAT x\n FORMAT CSV;\n1",
+            "/* VALUES */ INSERT INTO t -- FORMAT x\n ",
+            "CSV",
+            "1",
+        ),
+        (
+            "INSERT INTO t SETTINGS a='FORMAT' FORMAT CSV\n1",
+            "INSERT INTO t SETTINGS a='FORMAT' ",
+            "CSV",
+            "1",
+        ),
+        (
+            "INSERT INTO t FORMAT CSV SETTINGS a = -1, b='x'\n1",
+            "INSERT INTO t  SETTINGS a = -1, b='x'",
+            "CSV",
+            "1",
+        ),
+    ];
+
     #[test]
     fn insert_data_begins_after_values_or_after_the_format_line() {
-        let cases: &[(&str, &str, &str, &str)] = &[
-            (
-                "INSERT INTO t VALUES (1)",
-                "INSERT INTO t ",
-                "Values",
-                " (1)",
-            ),
-            (
-                "insert into db.t (a, b) format CSV\n1,2\n",
-                "insert into db.t (a, b) ",
-                "CSV",
-                "1,2\n",
-            ),
-            (
-                "INSERT INTO t FORMAT TSV\r\n\n",
-                "INSERT INTO t ",
-                "TSV",
-                "\n",
-            ),
-            (
-                "INSERT INTO t FORMAT JSONEachRow {\"a\":1}",
-                "INSERT INTO t ",
-                "JSONEachRow",
-                "{\"a\":1}",
-            ),
-            (
-                "INSERT INTO values VALUES (1)",
-                "INSERT INTO values ",
-                "Values",
-                " (1)",
-            ),
-            (
-                "INSERT INTO TABLE `format`.format (`values`) FORMAT Native",
-                "INSERT INTO TABLE `format`.format (`values`) ",
-                "Native",
-                "",
-            ),
-            (
-                "/* VALUES */ INSERT INTO t -- FORMAT x\n FORMAT CSV;\n1",
-                "/* VALUES */ INSERT INTO t -- FORMAT x\n ",
-                "CSV",
-                "1",
-            ),
-            (
-                "INSERT INTO t SETTINGS a='FORMAT' FORMAT CSV\n1",
-                "INSERT INTO t SETTINGS a='FORMAT' ",
-                "CSV",
-                "1",
-            ),
-            (
-                "INSERT INTO t FORMAT CSV SETTINGS a = -1, b='x'\n1",
-                "INSERT INTO t  SETTINGS a = -1, b='x'",
-                "CSV",
-                "1",
-            ),
-        ];
-        for (sql, head, format, data) in cases {
+        for (sql, head, format, data) in INSERTS {
             let Shape::Insert {
                 head: got_head,
                 format: got_format,

@@ -238,7 +238,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
             Ok(child) => child,
             Err(error) => {
                 self.status.send_modify(|status| {
-                    status.last_end = Some(format!("it did not start: {error}"))
+                    status.last_end = Some(format!("it did not start: {error}"));
                 });
                 return Next::Restart;
             }
@@ -291,7 +291,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
                         .map(|line| format!(", last words: {line}"))
                         .unwrap_or_default();
                     self.status.send_modify(|status| {
-                        status.last_end = Some(format!("{ended}{last_line}"))
+                        status.last_end = Some(format!("{ended}{last_line}"));
                     });
                     return if self.stop_asked(Duration::ZERO) {
                         Next::Stop

@@ -73,7 +73,10 @@ impl UploadSender {
             };
             let last = !matches!(piece, Piece::Data(_));
             if self.0.send(piece).await.is_err() {
-                return if last { () } else { drain(body).await };
+                if !last {
+                    drain(body).await;
+                }
+                return;
             }
             if last {
                 return;

@@ -100,82 +100,85 @@ fn every_statement_answers_with_its_status_code_and_text() {
     }
 }
 
+type UrlCase = (
+    &'static [(&'static str, &'static str)],
+    &'static str,
+    u16,
+    &'static str,
+);
+
+/// URL parameters and a body, and the status and beginning of the body that answer them.
+const URLS: &[UrlCase] = &[
+    (&[("query", "SELECT 1")], "", 200, "1\n"),
+    (&[("query", "SELECT 1 +")], " 2", 200, "3\n"),
+    (&[("default_format", "CSV")], "SELECT 'a'", 200, "\"a\"\n"),
+    (
+        &[("default_format", "CSV; DROP")],
+        "SELECT 'a'",
+        404,
+        "Code: 73.",
+    ),
+    (
+        &[("database", "system")],
+        "SELECT currentDatabase()",
+        200,
+        "system\n",
+    ),
+    (
+        &[("database", "interface`nowhere")],
+        "SELECT 1",
+        404,
+        "Code: 81.",
+    ),
+    (
+        &[("max_threads", "3")],
+        "SELECT getSetting('max_threads')",
+        200,
+        "3\n",
+    ),
+    (&[("max_threads", "three")], "SELECT 1", 400, "Code: 27."),
+    (&[("no_such_setting", "1")], "SELECT 1", 404, "Code: 115."),
+    (
+        &[("log_comment", "it's")],
+        "SELECT endsWith(getSetting('log_comment'), 'it''s')",
+        200,
+        "1\n",
+    ),
+    (
+        &[("param_x", "it's"), ("param_n", "2")],
+        "SELECT {x:String}, {n:UInt8} + 1",
+        200,
+        "it\\'s\t3\n",
+    ),
+    (
+        &[("readonly", "1")],
+        "CREATE TABLE interface_t (a Int8) ENGINE = Memory",
+        500,
+        "Code: 164.",
+    ),
+    (
+        &[("max_query_size", "20")],
+        "SELECT 1, 2, 3, 4, 5, 6, 7",
+        400,
+        "Code: 62.",
+    ),
+    (
+        &[("session_timeout", "1000000"), ("session_id", "a")],
+        "SELECT 1",
+        500,
+        "Code: 374.",
+    ),
+    (
+        &[("session_check", "1"), ("session_id", "interface-none")],
+        "SELECT 1",
+        500,
+        "Code: 372.",
+    ),
+];
+
 #[test]
 fn url_parameters_say_how_a_statement_runs() {
-    type Case = (
-        &'static [(&'static str, &'static str)],
-        &'static str,
-        u16,
-        &'static str,
-    );
-    let cases: &[Case] = &[
-        (&[("query", "SELECT 1")], "", 200, "1\n"),
-        (&[("query", "SELECT 1 +")], " 2", 200, "3\n"),
-        (&[("default_format", "CSV")], "SELECT 'a'", 200, "\"a\"\n"),
-        (
-            &[("default_format", "CSV; DROP")],
-            "SELECT 'a'",
-            404,
-            "Code: 73.",
-        ),
-        (
-            &[("database", "system")],
-            "SELECT currentDatabase()",
-            200,
-            "system\n",
-        ),
-        (
-            &[("database", "interface`nowhere")],
-            "SELECT 1",
-            404,
-            "Code: 81.",
-        ),
-        (
-            &[("max_threads", "3")],
-            "SELECT getSetting('max_threads')",
-            200,
-            "3\n",
-        ),
-        (&[("max_threads", "three")], "SELECT 1", 400, "Code: 27."),
-        (&[("no_such_setting", "1")], "SELECT 1", 404, "Code: 115."),
-        (
-            &[("log_comment", "it's")],
-            "SELECT endsWith(getSetting('log_comment'), 'it''s')",
-            200,
-            "1\n",
-        ),
-        (
-            &[("param_x", "it's"), ("param_n", "2")],
-            "SELECT {x:String}, {n:UInt8} + 1",
-            200,
-            "it\\'s\t3\n",
-        ),
-        (
-            &[("readonly", "1")],
-            "CREATE TABLE interface_t (a Int8) ENGINE = Memory",
-            500,
-            "Code: 164.",
-        ),
-        (
-            &[("max_query_size", "20")],
-            "SELECT 1, 2, 3, 4, 5, 6, 7",
-            400,
-            "Code: 62.",
-        ),
-        (
-            &[("session_timeout", "1000000"), ("session_id", "a")],
-            "SELECT 1",
-            500,
-            "Code: 374.",
-        ),
-        (
-            &[("session_check", "1"), ("session_id", "interface-none")],
-            "SELECT 1",
-            500,
-            "Code: 372.",
-        ),
-    ];
-    for (parameters, body, status, text) in cases {
+    for (parameters, body, status, text) in URLS {
         let answer = post(shared(), parameters, body.as_bytes());
         assert_eq!(
             answer.status,
