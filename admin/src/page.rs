@@ -1,0 +1,98 @@
+//! Lists: which part is asked for, and the envelope around it.
+
+use crate::api::Request;
+use http::uri::Uri;
+use millrace_catalog::PageRequest;
+use serde::Serialize;
+
+const LIMIT_DEFAULT: u64 = 100;
+const LIMIT_MAX: u64 = 1_000;
+
+/// The envelope of every list.
+#[derive(Debug, Serialize)]
+pub(crate) struct Envelope<T> {
+    /// How long the whole list is.
+    count: u64,
+    /// The address of the next part; null at the end.
+    next: Option<String>,
+    /// The address of the part before; null at the beginning.
+    previous: Option<String>,
+    /// This part.
+    results: Vec<T>,
+}
+
+impl<T> Envelope<T> {
+    /// Wraps a part of a list of `count`, as `page` asked for it.
+    pub(crate) fn new(request: &Request, page: PageRequest, count: u64, results: Vec<T>) -> Self {
+        let after = page.offset.saturating_add(page.limit);
+        let before = page.offset.saturating_sub(page.limit);
+        Self {
+            count,
+            next: (after < count).then(|| address(request, page.limit, after)),
+            previous: (page.offset > 0).then(|| address(request, page.limit, before)),
+            results,
+        }
+    }
+}
+
+/// Reads `limit` and `offset`; what cannot be used counts as not given.
+pub(crate) fn requested(uri: &Uri) -> PageRequest {
+    let number = |name: &str| {
+        let query = uri.query().unwrap_or_default();
+        let value = parameters(query).find_map(|(key, value)| (key == name).then_some(value))?;
+        value.parse::<u64>().ok()
+    };
+    PageRequest {
+        limit: match number("limit") {
+            None | Some(0) => LIMIT_DEFAULT,
+            Some(limit) => limit.min(LIMIT_MAX),
+        },
+        // The databases count in signed numbers.
+        offset: number("offset").unwrap_or(0).min(i64::MAX as u64),
+    }
+}
+
+/// The absolute address of another part; other parameters are kept, as they were sent.
+fn address(request: &Request, limit: u64, offset: u64) -> String {
+    let query = request.uri.query().unwrap_or_default();
+    let mut address = format!("{}{}?limit={limit}", request.base_url(), request.uri.path());
+    if offset > 0 {
+        address.push_str(&format!("&offset={offset}"));
+    }
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let name = part.split('=').next().unwrap_or_default();
+        if name != "limit" && name != "offset" {
+            address.push('&');
+            address.push_str(part);
+        }
+    }
+    address
+}
+
+fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    query.split('&').filter_map(|part| part.split_once('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_values_fall_back_to_the_defaults() {
+        let table = [
+            ("/", (100, 0)),
+            ("/?limit=10&offset=20", (10, 20)),
+            ("/?limit=0&offset=-1", (100, 0)),
+            ("/?limit=x&offset=y", (100, 0)),
+            ("/?limit=-5", (100, 0)),
+            ("/?limit=1001", (1_000, 0)),
+            ("/?limit=99999999999999999999", (100, 0)),
+            ("/?offset=18446744073709551615", (100, i64::MAX as u64)),
+            ("/?limit", (100, 0)),
+        ];
+        for (uri, (limit, offset)) in table {
+            let page = requested(&uri.parse().unwrap());
+            assert_eq!((page.limit, page.offset), (limit, offset), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The accept loop.
+//!
+//! warp's own server has no time-outs, so connections are served by hyper here: a limit on their
+//! number, on the time a request's head may take, and on the time its answer may take.
+
+use crate::app::routes;
+use crate::error::ApiError;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use millrace_catalog::Catalog;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use warp::Reply;
+use warp::reply::Response;
+
+/// Connections at a time; more wait in the kernel's queue.
+const CONNECTIONS_MAX: usize = 1_024;
+/// How long the head of a request may take, silent keep-alive included.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an answer may take; then the client gets 503.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long requests in flight may take after `shutdown`.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause after accepting failed, as it does when file descriptors run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The longest head of a request.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Serves the API on `listener` until `shutdown` resolves, then lets requests in flight end for
+/// at most 10 seconds. Must run on the runtime that opened the catalog.
+///
+/// # Errors
+///
+/// The listener cannot accept at all. Running out of file descriptors is no such error: that
+/// passes, and is waited for.
+pub async fn serve(
+    listener: TcpListener,
+    catalog: Catalog,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let service = TowerToHyperService::new(warp::service(routes(catalog)));
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        timed(hyper::service::Service::call(&service, request))
+    });
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let graceful = GracefulShutdown::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = async {
+            // Taken first, so that a connection we cannot serve stays with the kernel.
+            let slot = slots.clone().acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let stream: TcpStream;
+        let slot;
+        tokio::select! {
+            () = &mut shutdown => break,
+            accepted = accepted => match accepted {
+                (Ok(taken), Ok((accepted, _))) => (slot, stream) = (taken, accepted),
+                (Ok(_), Err(error)) if is_broken(&error) => return Err(error),
+                (Ok(_), Err(error)) => {
+                    tracing::warn!(%error, "cannot accept a connection to the admin API");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+                // Nobody closes the semaphore.
+                (Err(_), _) => break,
+            },
+        }
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(stream), service.clone());
+        let connection = graceful.watch(connection);
+        // Ends with the connection, which ends with its time-outs or the drain.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the admin API ended early");
+            }
+            drop(slot);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
+        .await
+        .is_err()
+    {
+        tracing::warn!("requests to the admin API were cut off after {DRAIN_TIMEOUT:?}");
+    }
+    Ok(())
+}
+
+/// Whether the listener itself is at fault, not the connection or the moment.
+fn is_broken(error: &io::Error) -> bool {
+    let kind = error.kind();
+    matches!(
+        kind,
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+    )
+}
+
+/// Bounds the time that an answer takes.
+async fn timed(
+    answer: impl Future<Output = Result<Response, Infallible>>,
+) -> Result<Response, Infallible> {
+    match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
+        Ok(answered) => answered,
+        Err(_) => Ok(ApiError::unavailable().into_response()),
+    }
+}

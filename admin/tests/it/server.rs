@@ -1,0 +1,41 @@
+//! The server on a real socket.
+
+use crate::Fixture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+#[tokio::test]
+async fn it_answers_until_shutdown_and_then_ends() {
+    let fixture = Fixture::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async { drop(stopped.await) };
+    let server = tokio::spawn(millrace_admin::serve(
+        listener,
+        fixture.catalog.clone(),
+        shutdown,
+    ));
+
+    let key = fixture.made.personal_api_key.expose();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "GET /api/organizations/ HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\r\n"
+    );
+    client.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"}") {
+        let read = client.read_buf(&mut answer).await.unwrap();
+        assert_ne!(read, 0, "closed early");
+    }
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("Default organization"), "{answer}");
+
+    // The connection is kept alive and idle: the drain closes it.
+    stop.send(()).unwrap();
+    server.await.unwrap().unwrap();
+    assert_eq!(client.read(&mut [0; 16]).await.unwrap(), 0);
+    assert!(TcpStream::connect(address).await.is_err());
+}
