@@ -1,0 +1,330 @@
+//! Time is set forward by hand; on the single-threaded runtime a look-up begins only when the
+//! test awaits, so what overlaps is certain.
+
+use super::{
+    CatalogUnavailable, FOUND_MICROS, Keys, LOOKUPS_MAX, Looked, Ordering, RETRY_MICROS,
+    UNKNOWN_MAX, UNKNOWN_MICROS, lock,
+};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{BootstrapOptions, Catalog};
+use millrace_parse::{KeyLookup, Project};
+use millrace_rows::TeamId;
+use std::sync::Arc;
+
+/// Our form with another checksum.
+const WRONG_CHECKSUM: &str = "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+/// A catalog with one project, before which the cache is empty.
+struct Fixture {
+    keys: Keys,
+    catalog: Catalog,
+    key: String,
+    project: Project,
+    database: TestDatabase,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let made = catalog
+            .bootstrap(BootstrapOptions::default())
+            .await
+            .unwrap()
+            .unwrap();
+        Self {
+            keys: Keys::new(catalog.clone()),
+            catalog,
+            key: made.project_api_key,
+            project: Project {
+                team_id: made.team_id,
+                anonymize_ips: false,
+            },
+            database,
+        }
+    }
+
+    fn pass_micros(&self, micros: u64) {
+        let ahead = &self.keys.0.ticks.ahead_micros;
+        ahead.fetch_add(micros, Ordering::AcqRel);
+    }
+
+    fn lookups(&self) -> usize {
+        lock(&self.keys.0.lookups).len()
+    }
+
+    /// The same catalog, as another process has it open.
+    async fn elsewhere(&self) -> Catalog {
+        Catalog::open(self.database.url()).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_found_key_is_asked_for_again_after_a_minute() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    let elsewhere = fixture.elsewhere().await;
+    elsewhere
+        .set_anonymize_ips(fixture.project.team_id, true)
+        .await
+        .unwrap();
+    fixture.pass_micros(FOUND_MICROS / 2);
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
+    fixture.pass_micros(FOUND_MICROS / 2);
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
+    let found = keys.find(&fixture.key).await.unwrap().unwrap();
+    assert!(found.anonymize_ips);
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(found));
+}
+
+#[tokio::test]
+async fn an_unknown_key_is_asked_for_again_after_five_seconds() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    assert_eq!(keys.cached("new-key"), KeyLookup::Missing);
+    assert_eq!(keys.find("new-key").await, Ok(None));
+    let elsewhere = fixture.elsewhere().await;
+    let id = fixture.project.team_id;
+    elsewhere
+        .rotate_project_key(id, Some("new-key".to_owned()))
+        .await
+        .unwrap();
+    assert_eq!(keys.cached("new-key"), KeyLookup::Unknown);
+    assert_eq!(keys.find("new-key").await, Ok(None));
+    fixture.pass_micros(UNKNOWN_MICROS);
+    assert_eq!(keys.cached("new-key"), KeyLookup::Missing);
+    assert_eq!(keys.find("new-key").await, Ok(Some(fixture.project)));
+}
+
+#[tokio::test]
+async fn malformed_keys_are_refused_without_the_catalog() {
+    let fixture = Fixture::new().await;
+    fixture.catalog.close().await.unwrap();
+    let megabyte = "k".repeat(1 << 20);
+    for key in ["", "  ", "ключ", "phx_personal", &"k".repeat(65), &megabyte] {
+        assert_eq!(fixture.keys.cached(key), KeyLookup::Unknown);
+        assert_eq!(fixture.keys.find(key).await, Ok(None));
+    }
+}
+
+#[tokio::test]
+async fn all_who_want_one_key_share_one_look_up() {
+    let fixture = Fixture::new().await;
+    let mut finding = join_all((0..100).map(|_| fixture.keys.find(&fixture.key)));
+    assert!((&mut finding).now_or_never().is_none());
+    assert_eq!(fixture.lookups(), 1);
+    for found in finding.await {
+        assert_eq!(found, Ok(Some(fixture.project)));
+    }
+    assert_eq!(fixture.lookups(), 0);
+}
+
+#[tokio::test]
+async fn a_look_up_goes_on_when_who_asked_has_gone() {
+    let fixture = Fixture::new().await;
+    let mut first = Box::pin(fixture.keys.find(&fixture.key));
+    assert!((&mut first).now_or_never().is_none());
+    let second = fixture.keys.find(&fixture.key);
+    drop(first);
+    assert_eq!(second.await, Ok(Some(fixture.project)));
+}
+
+#[tokio::test]
+async fn look_ups_at_a_time_are_bounded() {
+    let fixture = Fixture::new().await;
+    let names: Vec<String> = (0..=LOOKUPS_MAX).map(|n| format!("key-{n}")).collect();
+    let mut finding = join_all(names.iter().map(|name| fixture.keys.find(name)));
+    assert!((&mut finding).now_or_never().is_none());
+    assert_eq!(fixture.lookups(), LOOKUPS_MAX);
+    let refused = finding.await.into_iter().filter(Result::is_err).count();
+    assert_eq!(refused, 1);
+    assert_eq!(fixture.lookups(), 0);
+}
+
+#[tokio::test]
+async fn found_keys_go_on_working_while_the_catalog_is_away() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    assert_eq!(keys.find("unknown").await, Ok(None));
+    fixture.catalog.close().await.unwrap();
+    for _ in 0..3 {
+        fixture.pass_micros(FOUND_MICROS + RETRY_MICROS);
+        assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
+        assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+        // The catalog is left alone for a while.
+        assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
+        for uncached in ["unknown", "never-seen"] {
+            assert_eq!(keys.cached(uncached), KeyLookup::Missing);
+            assert_eq!(keys.find(uncached).await, Err(CatalogUnavailable));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_was_reset_here_is_dead_at_once() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    let id = fixture.project.team_id;
+    // A look-up that overlaps the change must not bring the old answer back.
+    let mut overlapping = Box::pin(keys.find("overlapping"));
+    assert!((&mut overlapping).now_or_never().is_none());
+    let chosen = Some("overlapping".to_owned());
+    fixture
+        .catalog
+        .rotate_project_key(id, chosen)
+        .await
+        .unwrap();
+    keys.invalidate(&fixture.key);
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
+    assert_eq!(keys.find(&fixture.key).await, Ok(None));
+    assert_eq!(keys.find("overlapping").await, Ok(Some(fixture.project)));
+    overlapping.await.unwrap();
+    assert_eq!(
+        keys.cached("overlapping"),
+        KeyLookup::Found(fixture.project)
+    );
+}
+
+#[tokio::test]
+async fn changes_by_other_processes_are_noticed() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    let mut seen = None;
+    keys.look_for_changes(&mut seen).await;
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    keys.look_for_changes(&mut seen).await;
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
+    fixture
+        .elsewhere()
+        .await
+        .revoke_project_key(&fixture.key)
+        .await
+        .unwrap();
+    keys.look_for_changes(&mut seen).await;
+    assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
+    assert_eq!(keys.find(&fixture.key).await, Ok(None));
+}
+
+#[tokio::test]
+async fn the_watcher_looks_by_itself() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    let watcher = tokio::spawn(keys.clone().watch_changes());
+    fixture
+        .elsewhere()
+        .await
+        .revoke_project_key(&fixture.key)
+        .await
+        .unwrap();
+    while keys.find(&fixture.key).await == Ok(Some(fixture.project)) {
+        tokio::task::yield_now().await;
+    }
+    watcher.abort();
+    assert_eq!(keys.find(&fixture.key).await, Ok(None));
+}
+
+#[tokio::test]
+async fn wrong_checksums_need_no_look_up_unless_brought_in_from_elsewhere() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    let garbage = WRONG_CHECKSUM.replace('a', "b");
+    // Until the list of imported keys is known, only the catalog can tell.
+    assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Missing);
+    let mut seen = None;
+    keys.look_for_changes(&mut seen).await;
+    assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Unknown);
+    let id = fixture.project.team_id;
+    let imported = Some(WRONG_CHECKSUM.to_owned());
+    fixture
+        .elsewhere()
+        .await
+        .rotate_project_key(id, imported)
+        .await
+        .unwrap();
+    keys.look_for_changes(&mut seen).await;
+    assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Missing);
+    assert_eq!(keys.find(WRONG_CHECKSUM).await, Ok(Some(fixture.project)));
+    assert_eq!(keys.cached(&garbage), KeyLookup::Unknown);
+    keys.invalidate_all();
+    assert_eq!(keys.cached(&garbage), KeyLookup::Missing);
+}
+
+#[tokio::test]
+async fn millions_of_random_keys_take_bounded_memory() {
+    let fixture = Fixture::new().await;
+    let shared = &fixture.keys.0;
+    assert_eq!(
+        fixture.keys.find(&fixture.key).await,
+        Ok(Some(fixture.project))
+    );
+    let nobody = Looked {
+        project: None,
+        generation: 0,
+    };
+    let mut resident_after_first = 0;
+    for million in 0..3 {
+        for n in 0..1_000_000 {
+            let key: Arc<str> = format!("garbage-{million}-{n}").into();
+            shared.store(&key, nobody);
+        }
+        if million == 0 {
+            resident_after_first = resident_bytes();
+        }
+    }
+    shared.unknown.run_pending_tasks();
+    assert!(shared.unknown.entry_count() <= UNKNOWN_MAX);
+    let grown = resident_bytes().saturating_sub(resident_after_first);
+    // Kept, the two millions would take 400 MB; other tests allocate meanwhile.
+    assert!(grown < 128 << 20, "grew by {grown} bytes");
+    assert_eq!(
+        fixture.keys.cached(&fixture.key),
+        KeyLookup::Found(fixture.project)
+    );
+}
+
+#[test]
+fn a_runtime_that_has_gone_is_a_catalog_that_has_gone() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let fixture = runtime.block_on(Fixture::new());
+    let keys = fixture.keys.clone();
+    let key = fixture.key.clone();
+    drop(runtime);
+    let other = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let found: Result<Option<Project>, CatalogUnavailable> = other.block_on(keys.find(&key));
+    assert_eq!(found, Err(CatalogUnavailable));
+    assert_eq!(fixture.lookups(), 0);
+}
+
+#[test]
+fn other_runtimes_may_ask() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+    let fixture = runtime.block_on(Fixture::new());
+    let other = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    assert_eq!(
+        other.block_on(fixture.keys.find(&fixture.key)),
+        Ok(Some(fixture.project))
+    );
+    assert_eq!(fixture.project.team_id, TeamId(1));
+}
+
+/// Of this process, from the kernel; pages are 4 KiB where the tests run.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
