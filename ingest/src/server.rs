@@ -264,7 +264,9 @@ fn hyper_settings(config: &ServerConfig) -> http1::Builder {
     http.header_read_timeout(None)
         .max_header_size(config.limits.header_bytes_max.saturating_mul(2))
         .half_close(true)
-        .pipeline_flush(true);
+        // Its pipelining aid forgets to write the last answer when the client sent more than was
+        // read, which is every refusal before the end of a body.
+        .pipeline_flush(false);
     http
 }
 

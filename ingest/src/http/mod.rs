@@ -38,11 +38,15 @@ use hyper::body::Incoming;
 use millrace_parse::ApiError;
 use millrace_rows::Micros;
 use route::Kind;
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 use uuid::Uuid;
+
+/// The longest rest of a body that is read for the sake of the connection.
+const SKIMMED_BYTES_MAX: u64 = 256 << 10;
 
 /// One request, as the handlers see it.
 pub(crate) struct Call<'a> {
@@ -54,6 +58,8 @@ pub(crate) struct Call<'a> {
     received_at: Micros,
     request_id: Uuid,
     timed: bool,
+    /// The body was read to its end; hyper cannot tell when it was chunked.
+    body_ended: Cell<bool>,
 }
 
 impl Call<'_> {
@@ -93,6 +99,7 @@ pub async fn handle(
         received_at,
         request_id: core.request_id(received_at),
         timed: core.metrics.times(received_at.0 / 1_000_000),
+        body_ended: Cell::new(body.is_end_stream()),
     };
     let header_bytes_max = core.shared.config.limits.header_bytes_max;
     let mut answer = match call.head.check(parts.version, ambiguous, header_bytes_max) {
@@ -109,11 +116,7 @@ pub async fn handle(
             answer
         }
     };
-    if !body.is_end_stream() && parts.method != Method::HEAD {
-        // What is left of the body stands between us and the next request.
-        answer.close = true;
-        conn.linger();
-    }
+    finish_body(&call, &mut body, &mut answer).await;
     core.metrics.answered(call.route, answer.status);
     conn.end();
     Ok(answer.into_response(call.head.origin, call.request_id))
@@ -136,6 +139,29 @@ async fn answer(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError
     }
 }
 
+/// Deals with a body that the answer did not need. A short one is read, so that the connection
+/// can be used again; otherwise it stands between us and the next request, and the connection is
+/// closed once the client has had time to read the answer.
+async fn finish_body(call: &Call<'_>, body: &mut Incoming, answer: &mut Answer) {
+    if call.body_ended.get() {
+        return;
+    }
+    let short = body
+        .size_hint()
+        .exact()
+        .is_some_and(|bytes| bytes <= SKIMMED_BYTES_MAX);
+    // Who waits for leave to send a body is better told at once.
+    let waits = call.parts.headers.contains_key(http::header::EXPECT);
+    if short && !waits && !answer.close && answer.status != StatusCode::REQUEST_TIMEOUT {
+        // What goes wrong now shows in the next line.
+        let _ = skim(call, body).await;
+    }
+    if !call.body_ended.get() {
+        answer.close = true;
+        call.conn.linger();
+    }
+}
+
 /// Reads a body that means nothing, so that the connection can be used again.
 async fn skim(call: &Call<'_>, incoming: &mut Incoming) -> Result<(), ApiError> {
     let mut share = call.core.shared.budget.share();
@@ -147,6 +173,7 @@ async fn skim(call: &Call<'_>, incoming: &mut Incoming) -> Result<(), ApiError> 
         &call.core.shared.config.limits,
     )
     .await?;
+    call.body_ended.set(true);
     call.core.buffers.put(skimmed);
     Ok(())
 }

@@ -45,6 +45,7 @@ pub async fn read(
     if call.parts.method != Method::GET {
         let started = call.now();
         gather(body, &mut sent, &mut share, &core.shared.config.limits).await?;
+        call.body_ended.set(true);
         call.took(Stage::Body, started);
     }
     let sent_bytes = sent.len();

@@ -14,7 +14,7 @@ fn a_request_without_a_good_key_is_401_and_stores_nothing() {
     let table = [
         (json!({"batch": [event("e")]}), "missing_api_key"),
         (json!([event("e")]), "missing_api_key"),
-        (keyed("".into()), "missing_api_key"),
+        (keyed("".into()), "invalid_api_key"),
         (keyed("ключ".into()), "invalid_api_key"),
         (keyed("k".repeat(65).into()), "invalid_api_key"),
         (keyed("phx_personal".into()), "invalid_api_key"),

@@ -55,7 +55,7 @@ fn errors_carry_the_keys_of_both_protocols() {
             401,
             "unknown_api_key",
         ),
-        (Some(&key), &repeated, 400, "invalid_uuid"),
+        (Some(&key), &repeated, 400, "repeated_uuid"),
     ];
     for (authorization, body, status, code) in table {
         let answer = post(&stand, authorization, body);
