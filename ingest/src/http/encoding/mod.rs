@@ -157,7 +157,7 @@ impl Decoder {
 
 /// The next size to try when `len` bytes were not enough; `None` at the limit.
 fn grown(len: usize, bytes_max: usize) -> Option<usize> {
-    (len < bytes_max).then(|| len.saturating_mul(4).clamp(16 << 10, bytes_max))
+    (len < bytes_max).then(|| len.saturating_mul(4).max(16 << 10).min(bytes_max))
 }
 
 #[cfg(test)]

@@ -160,6 +160,15 @@ fn a_zstd_window_over_8_mib_is_refused() {
 }
 
 #[test]
+fn a_limit_smaller_than_the_smallest_step_holds() {
+    for (encoding, encode) in ENCODERS {
+        let body = encode(&[b'a'; 300]);
+        let result = decode(encoding, &body, 299);
+        assert_eq!(result, Err(DecodeError::TooLarge), "{encoding:?}");
+    }
+}
+
+#[test]
 fn a_decoder_works_after_a_failure() {
     let mut decoder = Decoder::new();
     let mut out = Vec::new();
