@@ -15,6 +15,8 @@
 //! Keys of our form with a wrong checksum are refused without a look-up, except those that were
 //! brought in from elsewhere, whose list is kept here.
 
+mod memo;
+
 use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
 use millrace_catalog::{Catalog, CatalogError};
 use millrace_parse::{KeyLookup, Project};
@@ -56,6 +58,8 @@ pub struct Keys(Arc<Shared>);
 pub struct CatalogUnavailable;
 
 struct Shared {
+    /// Tells this cache from others in the process, which share the threads' memory.
+    id: u64,
     catalog: Catalog,
     found: Cache<Arc<str>, Found>,
     /// Keys of nobody.
@@ -101,7 +105,9 @@ impl Keys {
     /// An empty cache before `catalog`. Spawn [`Keys::watch_changes`] beside it.
     #[must_use]
     pub fn new(catalog: Catalog) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
         Self(Arc::new(Shared {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
             catalog,
             found: Cache::new(FOUND_MAX),
             unknown: Cache::new(UNKNOWN_MAX),
@@ -122,10 +128,17 @@ impl Keys {
         if key.len() > PROJECT_KEY_BYTES_MAX {
             return KeyLookup::Unknown;
         }
+        if let Some(found) = memo::recall(shared.id, key)
+            && shared.holds(found.validity)
+        {
+            return KeyLookup::Found(found.project);
+        }
         match shared.found.get(key) {
-            Some(found) if shared.holds(found.validity) || shared.is_unreachable() => {
+            Some(found) if shared.holds(found.validity) => {
+                memo::remember(shared.id, key, found);
                 KeyLookup::Found(found.project)
             }
+            Some(found) if shared.is_unreachable() => KeyLookup::Found(found.project),
             Some(_) => KeyLookup::Missing,
             None => shared.cached_unknown(key),
         }

@@ -8,7 +8,7 @@ use super::{
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog};
+use millrace_catalog::{BootstrapOptions, Catalog, NewProject};
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::TeamId;
 use std::sync::Arc;
@@ -98,6 +98,50 @@ async fn an_unknown_key_is_asked_for_again_after_five_seconds() {
     fixture.pass_micros(UNKNOWN_MICROS);
     assert_eq!(keys.cached("new-key"), KeyLookup::Missing);
     assert_eq!(keys.find("new-key").await, Ok(Some(fixture.project)));
+}
+
+#[tokio::test]
+async fn caches_before_different_catalogs_do_not_mix() {
+    let (first, second) = (Fixture::new().await, Fixture::new().await);
+    assert_eq!(first.keys.find(&first.key).await, Ok(Some(first.project)));
+    for _ in 0..2 {
+        assert_eq!(
+            first.keys.cached(&first.key),
+            KeyLookup::Found(first.project)
+        );
+        assert_eq!(second.keys.cached(&first.key), KeyLookup::Missing);
+    }
+    assert_eq!(second.keys.find(&first.key).await, Ok(None));
+    assert_eq!(
+        first.keys.cached(&first.key),
+        KeyLookup::Found(first.project)
+    );
+}
+
+#[tokio::test]
+async fn keys_that_share_a_thread_slot_are_told_apart() {
+    let fixture = Fixture::new().await;
+    let organization = fixture.catalog.list_organizations().await.unwrap()[0].id;
+    let mut made = vec![(fixture.key.clone(), fixture.project.team_id.0)];
+    for (n, key) in ["same-tail-12345678", "other-same-tail-12345678", "12345678"]
+        .iter()
+        .enumerate()
+    {
+        let mut new = NewProject::named(&format!("Project {n}"));
+        new.key = Some((*key).to_owned());
+        let project = fixture
+            .catalog
+            .create_project(organization, new)
+            .await
+            .unwrap();
+        made.push(((*key).to_owned(), project.id));
+    }
+    for _ in 0..3 {
+        for (key, id) in &made {
+            let found = fixture.keys.find(key).await.unwrap().unwrap();
+            assert_eq!(found.team_id, TeamId(*id), "{key}");
+        }
+    }
 }
 
 #[tokio::test]
