@@ -4,8 +4,7 @@
 //! without its details.
 
 use http::StatusCode;
-use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use millrace_catalog::CatalogError;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -26,8 +25,9 @@ pub(crate) struct ApiError {
     detail: Cow<'static, str>,
     /// The field, if one is to blame.
     attr: Option<String>,
+    /// The header that goes with the status.
     #[serde(skip)]
-    headers: HeaderMap,
+    header: Option<(&'static str, &'static str)>,
 }
 
 impl ApiError {
@@ -43,7 +43,7 @@ impl ApiError {
             code,
             detail: detail.into(),
             attr: None,
-            headers: HeaderMap::new(),
+            header: None,
         }
     }
 
@@ -72,8 +72,7 @@ impl ApiError {
 
     fn unauthorized(code: &'static str, detail: &'static str) -> Self {
         let status = StatusCode::UNAUTHORIZED;
-        let bearer = HeaderValue::from_static("Bearer");
-        Self::new(status, "authentication_error", code, detail).with(WWW_AUTHENTICATE, bearer)
+        Self::new(status, "authentication_error", code, detail).with("www-authenticate", "Bearer")
     }
 
     /// 403, naming the scope that is missing.
@@ -87,16 +86,14 @@ impl ApiError {
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         let detail = format!("Only {allow} can be used here.");
         let status = StatusCode::METHOD_NOT_ALLOWED;
-        Self::new(status, "invalid_request", "method_not_allowed", detail)
-            .with(ALLOW, HeaderValue::from_static(allow))
+        Self::new(status, "invalid_request", "method_not_allowed", detail).with("allow", allow)
     }
 
     /// 503 with `Retry-After`.
     pub(crate) fn unavailable() -> Self {
         let detail = "The service cannot answer right now; try again in a few seconds.";
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        Self::new(status, "server_error", "unavailable", detail)
-            .with(RETRY_AFTER, HeaderValue::from_static("5"))
+        Self::new(status, "server_error", "unavailable", detail).with("retry-after", "5")
     }
 
     /// 500.
@@ -110,8 +107,8 @@ impl ApiError {
         )
     }
 
-    fn with(mut self, name: http::HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+    fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.header = Some((name, value));
         self
     }
 }
@@ -129,7 +126,12 @@ impl From<CatalogError> for ApiError {
 impl Reply for ApiError {
     fn into_response(self) -> Response {
         let mut response = reply::with_status(reply::json(&self), self.status).into_response();
-        response.headers_mut().extend(self.headers);
+        if let Some((name, value)) = self.header {
+            let value = HeaderValue::from_static(value);
+            response
+                .headers_mut()
+                .insert(HeaderName::from_static(name), value);
+        }
         response
     }
 }
