@@ -14,6 +14,7 @@
 //! before its body was read lingers until the client has had time to read the answer.
 
 use crate::config::HttpLimits;
+use crate::head_scan::HeadScan;
 use crate::metrics;
 use std::cell::Cell;
 use std::future::Future;
@@ -31,9 +32,6 @@ use tokio::time::Sleep;
 const LINGER: Duration = Duration::from_secs(5);
 /// How much of it.
 const LINGER_BYTES_MAX: usize = 64 << 20;
-
-/// Bytes of a head's line that are looked at: the longest name that matters, and its colon.
-const LINE_BYTES: usize = "transfer-encoding:".len();
 
 /// Where a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +134,7 @@ impl EdgeStream {
             State::Head => {}
         }
         self.scan.feed(bytes);
-        self.conn
-            .ambiguous
-            .set(self.scan.length && self.scan.encoding);
+        self.conn.ambiguous.set(self.scan.is_ambiguous());
     }
 
     /// Ready with an error when the state has lasted too long.
@@ -321,99 +317,9 @@ impl AsyncWrite for EdgeStream {
     }
 }
 
-/// Looks through a raw head for the two fields that must not meet.
-#[derive(Clone, Copy, Debug, Default)]
-struct HeadScan {
-    line: [u8; LINE_BYTES],
-    line_bytes: usize,
-    any: bool,
-    done: bool,
-    length: bool,
-    encoding: bool,
-}
-
-impl HeadScan {
-    fn feed(&mut self, mut bytes: &[u8]) {
-        while !self.done {
-            let end = memchr::memchr(b'\n', bytes);
-            self.take(bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default());
-            let Some(end) = end else { return };
-            self.end_line();
-            bytes = bytes.get(end + 1..).unwrap_or_default();
-        }
-    }
-
-    /// Keeps the beginning of the line.
-    fn take(&mut self, bytes: &[u8]) {
-        let room = self.line.get_mut(self.line_bytes..).unwrap_or_default();
-        for (place, byte) in room.iter_mut().zip(bytes) {
-            *place = *byte;
-            self.line_bytes += 1;
-        }
-    }
-
-    fn end_line(&mut self) {
-        let line = self.line.get(..self.line_bytes).unwrap_or_default();
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        match line.first() {
-            // Empty lines before the request line mean nothing, the first one after ends the head.
-            None => self.done = self.any,
-            Some(b'c' | b'C') => self.length |= names(line, b"content-length:"),
-            Some(b't' | b'T') => self.encoding |= names(line, b"transfer-encoding:"),
-            Some(_) => {}
-        }
-        self.any |= !line.is_empty();
-        self.line_bytes = 0;
-    }
-}
-
-fn names(line: &[u8], name: &[u8]) -> bool {
-    line.get(..name.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_head_with_both_fields_is_noticed_however_it_is_cut() {
-        let table = [
-            (
-                "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-                true,
-            ),
-            (
-                "POST / HTTP/1.1\ntransfer-encoding: chunked\nCONTENT-LENGTH: 3\n\n",
-                true,
-            ),
-            (
-                "\r\nPOST / HTTP/1.1\r\nContent-Length:3\r\nTransfer-Encoding:x\r\n\r\n",
-                true,
-            ),
-            (
-                "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nTransfer-Encoding: chunked\r\n",
-                false,
-            ),
-            (
-                "POST / HTTP/1.1\r\nX: Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-                false,
-            ),
-            (
-                "POST / HTTP/1.1\r\nContent-Lengths: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-                false,
-            ),
-        ];
-        for (head, both) in table {
-            for size in [1, 2, 3, 7, head.len()] {
-                let mut scan = HeadScan::default();
-                for piece in head.as_bytes().chunks(size) {
-                    scan.feed(piece);
-                }
-                assert_eq!(scan.length && scan.encoding, both, "{head} by {size}");
-            }
-        }
-    }
 
     #[test]
     fn a_canned_answer_is_whole() {

@@ -9,7 +9,7 @@
 //! | Module | Does |
 //! |---|---|
 //! | [`Server`] (`server`) | listens, accepts, drains |
-//! | `edge` | one socket: timeouts, and what hyper lets through |
+//! | `edge`, `head_scan` | one socket: timeouts, and what hyper lets through |
 //! | `http` | requests and answers |
 //! | `core` | what one core has of its own: parser, decoders, buffers |
 //! | [`keys`] | project keys by moka |
@@ -30,6 +30,7 @@ mod config;
 mod connections;
 mod core;
 mod edge;
+mod head_scan;
 pub mod health;
 mod http;
 pub mod keys;
