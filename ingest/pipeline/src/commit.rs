@@ -31,7 +31,10 @@ pub type CommitAnswer = Result<(Position, Vec<PackedGroup>), Refusal>;
 /// What is sent to the thread.
 pub enum Submission {
     /// Store these groups, all or none.
-    Commit { groups: Vec<PackedGroup>, reply: oneshot::Sender<CommitAnswer> },
+    Commit {
+        groups: Vec<PackedGroup>,
+        reply: oneshot::Sender<CommitAnswer>,
+    },
     /// Store what was sent before this, then end.
     Stop,
 }
@@ -71,7 +74,9 @@ impl CommitThread {
 pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
     let stop = lane.stop.clone();
     let name = format!("commit-{}", lane.lane.name());
-    let thread = std::thread::Builder::new().name(name).spawn(move || Committer::new(lane).run())?;
+    let thread = std::thread::Builder::new()
+        .name(name)
+        .spawn(move || Committer::new(lane).run())?;
     Ok(CommitThread { stop, thread })
 }
 
@@ -109,7 +114,9 @@ impl Committer {
         while let Ok(first) = self.lane.receiver.recv() {
             let mut go_on = group.take(first);
             while go_on && group.bytes < GROUP_BYTES_MAX {
-                let Ok(next) = self.lane.receiver.try_recv() else { break };
+                let Ok(next) = self.lane.receiver.try_recv() else {
+                    break;
+                };
                 go_on = group.take(next);
             }
             self.commit(&mut group);
@@ -129,7 +136,8 @@ impl Committer {
             self.store(group)
         };
         if let Ok(position) = outcome {
-            self.requests_committed.increment(group.batches.len() as u64);
+            self.requests_committed
+                .increment(group.batches.len() as u64);
             self.bytes_committed.increment(group.bytes);
             self.group_requests.record(group.batches.len() as f64);
             self.lane.synced.send_replace(position);
@@ -142,7 +150,9 @@ impl Committer {
     }
 
     fn store(&mut self, group: &Group) -> Result<Position, Refusal> {
-        let sections = self.joiner.sections(group.batches.iter().flat_map(|(groups, _)| groups));
+        let sections = self
+            .joiner
+            .sections(group.batches.iter().flat_map(|(groups, _)| groups));
         if sections.is_empty() {
             return Ok(self.lane.log.handle().synced());
         }
@@ -175,7 +185,10 @@ impl Group {
     fn take(&mut self, submission: Submission) -> bool {
         match submission {
             Submission::Commit { groups, reply } => {
-                self.bytes += groups.iter().map(PackedGroup::uncompressed_bytes).sum::<u64>();
+                self.bytes += groups
+                    .iter()
+                    .map(PackedGroup::uncompressed_bytes)
+                    .sum::<u64>();
                 self.batches.push((groups, reply));
                 true
             }
@@ -221,7 +234,10 @@ impl Joiner {
             self.compressor.compress_into(&join.rows, &mut join.blocks);
         }
         let joined = self.joins.iter().filter(|join| join.header.rows > 0);
-        sections.extend(joined.map(|join| Section { header: &join.header, blocks: &join.blocks }));
+        sections.extend(joined.map(|join| Section {
+            header: &join.header,
+            blocks: &join.blocks,
+        }));
         sections
     }
 
@@ -258,6 +274,8 @@ impl Join {
         self.header.rows += group.rows;
         self.header.uncompressed_bytes += group.bytes.len() as u64;
         let room = SAMPLE_KEYS_MAX.saturating_sub(self.header.keys.len());
-        self.header.keys.extend(group.keys.iter().take(room).map(|key| key.to_bytes()));
+        self.header
+            .keys
+            .extend(group.keys.iter().take(room).map(|key| key.to_bytes()));
     }
 }

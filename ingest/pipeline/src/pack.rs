@@ -46,7 +46,12 @@ pub fn section_header(group: &RowGroup) -> SectionHeader {
         month: group.month.0,
         rows: group.rows,
         uncompressed_bytes: group.bytes.len() as u64,
-        keys: group.keys.iter().take(SAMPLE_KEYS_MAX).map(|key| key.to_bytes()).collect(),
+        keys: group
+            .keys
+            .iter()
+            .take(SAMPLE_KEYS_MAX)
+            .map(|key| key.to_bytes())
+            .collect(),
     }
 }
 
@@ -64,7 +69,10 @@ const FREE_BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 impl Packer {
     /// A packer without buffers.
     pub fn new() -> Self {
-        Self { compressor: Compressor::new(), free: Vec::new() }
+        Self {
+            compressor: Compressor::new(),
+            free: Vec::new(),
+        }
     }
 
     /// Makes the group ready to travel. The row buffer that is no longer needed goes to `spent`.

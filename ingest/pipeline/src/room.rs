@@ -97,7 +97,11 @@ mod tests {
             (Lane::Live, 400, Err(Refusal::LogFull)),
         ];
         for (lane, used, expected) in table {
-            assert_eq!(log_has_room(lane, used, 100), expected, "{lane:?} at {used} %");
+            assert_eq!(
+                log_has_room(lane, used, 100),
+                expected,
+                "{lane:?} at {used} %"
+            );
         }
     }
 

@@ -153,10 +153,22 @@ impl Pipeline {
         };
         let live = start_lane(Lane::Live)?;
         let historical = start_lane(Lane::Historical)?;
-        let lanes =
-            Lanes { live, historical, log_bytes_max: options.log_bytes_max, ack: options.ack, failure };
+        let lanes = Lanes {
+            live,
+            historical,
+            log_bytes_max: options.log_bytes_max,
+            ack: options.ack,
+            failure,
+        };
         let pipeline = Self(Arc::new(lanes));
-        Ok((pipeline.clone(), Running { pipeline, threads, outputs }))
+        Ok((
+            pipeline.clone(),
+            Running {
+                pipeline,
+                threads,
+                outputs,
+            },
+        ))
     }
 
     /// Takes a place for a request of so many bytes; they are bytes of the request's body, as
@@ -172,13 +184,21 @@ impl Pipeline {
         }
         log_has_room(lane, self.log_bytes_used(), lanes.log_bytes_max)?;
         input.queue.enter(bytes)?;
-        Ok(Slot { lanes: Arc::clone(lanes), lane, bytes, queue: Arc::clone(&input.queue) })
+        Ok(Slot {
+            lanes: Arc::clone(lanes),
+            lane,
+            bytes,
+            queue: Arc::clone(&input.queue),
+        })
     }
 
     /// Bytes that both lanes' logs take on disk.
     #[must_use]
     pub fn log_bytes_used(&self) -> u64 {
-        Lane::ALL.iter().map(|lane| self.0.input(*lane).log.usage().bytes_used).sum()
+        Lane::ALL
+            .iter()
+            .map(|lane| self.0.input(*lane).log.usage().bytes_used)
+            .sum()
     }
 
     /// Room for both lanes' logs together, in bytes.
@@ -252,13 +272,26 @@ fn open_lane(
         failure,
     })?;
     let input = LaneInput {
-        queue: Arc::new(Queue::new(options.queue_requests_max, options.queue_bytes_max)),
+        queue: Arc::new(Queue::new(
+            options.queue_requests_max,
+            options.queue_bytes_max,
+        )),
         submissions: sender,
         log: handle.clone(),
         failed,
         shipped: shipped_receiver,
     };
-    Ok((input, thread, LaneOutput { lane, log: handle, synced, shipped, recovery }))
+    Ok((
+        input,
+        thread,
+        LaneOutput {
+            lane,
+            log: handle,
+            synced,
+            shipped,
+            recovery,
+        },
+    ))
 }
 
 // === impl Slot ===
@@ -280,7 +313,11 @@ impl Slot {
         let input = lanes.input(batch.lane);
         let mut spent = Vec::new();
         let groups = PACKER.with_borrow_mut(|packer| {
-            batch.groups.into_iter().map(|group| packer.pack(group, &mut spent)).collect()
+            batch
+                .groups
+                .into_iter()
+                .map(|group| packer.pack(group, &mut spent))
+                .collect()
         });
         let (reply, answer) = oneshot::channel();
         let submission = Submission::Commit { groups, reply };
@@ -292,7 +329,10 @@ impl Slot {
             });
         }
         if lanes.ack == Ack::Memory {
-            return Ok(Committed { position: None, spent });
+            return Ok(Committed {
+                position: None,
+                spent,
+            });
         }
         let (position, groups) = answer.await.map_err(|_| Refusal::LogFailed)??;
         PACKER.with_borrow_mut(|packer| {
@@ -305,9 +345,15 @@ impl Slot {
         });
         if lanes.ack == Ack::ClickHouse {
             let mut shipped = input.shipped.clone();
-            shipped.wait_for(|below| *below >= position).await.map_err(|_| Refusal::ShuttingDown)?;
+            shipped
+                .wait_for(|below| *below >= position)
+                .await
+                .map_err(|_| Refusal::ShuttingDown)?;
         }
-        Ok(Committed { position: Some(position), spent })
+        Ok(Committed {
+            position: Some(position),
+            spent,
+        })
     }
 }
 

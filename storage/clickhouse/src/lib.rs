@@ -21,12 +21,14 @@ mod error;
 mod insert;
 mod migrate;
 mod presence;
+mod rejected;
 mod schema;
 mod settings;
 
 pub use error::{InsertError, InsertOutcome, QueryError};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;
+pub use rejected::{RejectedEvent, RejectedFilter};
 pub use settings::Settings;
 
 use clickhouse::{Client, Compression};
@@ -104,7 +106,7 @@ impl ClickHouse {
 
     /// Every question has a deadline: a server that accepts and never answers must not hold a
     /// shipper for ever.
-    async fn within_deadline<T>(
+    pub(crate) async fn within_deadline<T>(
         &self,
         question: impl Future<Output = Result<T, clickhouse::error::Error>>,
     ) -> Result<T, QueryError> {

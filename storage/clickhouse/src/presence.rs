@@ -113,7 +113,7 @@ impl ClickHouse {
     }
 
     /// What to read a table from: on a cluster, all of its shards.
-    fn readable(&self, table: &str) -> String {
+    pub(crate) fn readable(&self, table: &str) -> String {
         let database = quoted_name(&self.settings.database);
         let table = quoted_name(table);
         match &self.settings.cluster {
