@@ -18,7 +18,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Print the keys and addresses of the first start again (serve)
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub print_credentials: bool,
     /// The settings
     #[command(flatten)]

@@ -46,8 +46,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return command_line(&error),
     };
-    let started = logging::start(cli.settings.log_format, &cli.settings.log_level);
-    let checked = started.and_then(|()| Config::build(cli.settings.clone()));
+    let supervised = matches!(cli.command, Some(Command::Clickhouse { parent: Some(_) }));
+    let settings = &cli.settings;
+    let started = logging::start(settings.log_format, &settings.log_level, supervised);
+    let checked = started.and_then(|()| Config::build(settings.clone()));
     let config = match checked {
         Ok(config) => config,
         Err(error) => return fail(EXIT_USAGE, &format!("{error:#}")),

@@ -25,6 +25,9 @@ const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// Bytes of requests that may wait for a commit, per lane.
 const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Shortest and longest wait between two tries to make the tables.
+const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
+const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Threads for everything that is not a request: shipping, admin, lookups.
 const BACKGROUND_THREADS: usize = 2;
 
@@ -290,6 +293,7 @@ fn start_shipping(
         settings.cluster.clone_from(cluster);
     }
     let clickhouse = ClickHouse::new(&settings);
+    tokio::spawn(migrate(clickhouse.clone()));
     let node = data_dir::node_name(&config.data_dir)?;
     let (stop_shippers, stopped) = watch::channel(false);
     let mut shippers = JoinSet::new();
@@ -315,6 +319,17 @@ fn start_shipping(
         shippers,
         stop_shippers,
     })
+}
+
+/// Makes the tables as soon as ClickHouse answers, so that they can be queried before the first
+/// event came.
+async fn migrate(clickhouse: ClickHouse) {
+    let mut pause = MIGRATE_PAUSE_MIN;
+    while let Err(error) = clickhouse.migrate().await {
+        tracing::debug!("ClickHouse is not migrated yet: {error}");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(MIGRATE_PAUSE_MAX);
+    }
 }
 
 /// What opening a log found goes to the operator.

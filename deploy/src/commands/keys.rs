@@ -5,7 +5,7 @@ use super::table;
 use crate::config::Config;
 use crate::open;
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
 use millrace_rows::TeamId;
 use time::OffsetDateTime;
@@ -28,7 +28,7 @@ pub enum Command {
 
 /// What is to be created.
 #[derive(Args, Clone, Debug)]
-#[group(id = "which", required = true, multiple = false, args = ["user", "project", "team_id"])]
+#[command(group(ArgGroup::new("which").required(true).args(["user", "project", "team_id"])))]
 pub struct Create {
     /// Whose personal key
     #[arg(long, value_name = "EMAIL")]

@@ -189,7 +189,7 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_LOG_LEVEL",
-        default_value = "info",
+        default_value = "info,sea_orm_migration=warn",
         value_name = "FILTER"
     )]
     pub log_level: String,

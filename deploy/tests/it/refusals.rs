@@ -36,12 +36,12 @@ fn sentence(output: &Output) -> String {
 }
 
 #[test]
-fn a_missing_engine_says_what_to_run() {
+fn a_missing_engine_is_named_with_its_setting() {
     let dir = TempDir::new().unwrap();
     let output = refused(&dir, &["--libchdb", "/nonexistent/libchdb.so"]);
     let text = sentence(&output);
     assert!(
-        text.contains("/nonexistent/libchdb.so") && text.contains("make run"),
+        text.contains("/nonexistent/libchdb.so") && text.contains("MILLRACE_LIBCHDB"),
         "{text}"
     );
 }
