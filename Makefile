@@ -32,7 +32,7 @@ check: ## Format, lints, dependency rules
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || cargo install --locked --quiet cargo-deny --version $(DENY_VERSION)
-	cargo deny --offline check bans licenses sources
+	cargo deny check bans licenses sources
 
 .PHONY: bench
 bench: ## Run the benches of the hot path

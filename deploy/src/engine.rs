@@ -159,9 +159,9 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
     // A terminal's Ctrl-C reaches the whole group; a supervised engine waits for its parent's word.
     let shutdown = async move {
         if parent.is_some() {
-            signals::terminate_only().await
+            signals::terminate_only().await;
         } else {
-            signals::shutdown().await
+            signals::shutdown().await;
         }
     };
     Ok(millrace_embedded::run(options, announce, shutdown)?)

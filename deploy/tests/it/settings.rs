@@ -32,7 +32,8 @@ fn each_layer_overrides_the_ones_below_and_is_named() {
     let file = "workers = 3\n";
     let variable = [("MILLRACE_WORKERS", "4")];
     let flag = ["--workers", "5"];
-    let table: [(&str, &[(&str, &str)], &[&str], &str); 4] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
+    let table: [Case<'_>; 4] = [
         ("", &[], &[], "# workers is not set"),
         (file, &[], &[], r#"workers = "3" # file millrace.toml"#),
         (
