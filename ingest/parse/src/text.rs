@@ -79,7 +79,7 @@ fn unicode(escape: &[u8]) -> Result<(char, usize), LoneSurrogate> {
     Ok((char::from_u32(code).ok_or(LoneSurrogate)?, 12))
 }
 
-/// The UTF-16 unit of `\uXXXX`.
+/// The UTF-16 unit of `\uhhhh`.
 fn unit(escape: &[u8]) -> Option<u32> {
     let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

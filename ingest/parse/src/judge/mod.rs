@@ -1,0 +1,187 @@
+//! Whether one event may be stored, and as what.
+//!
+//! The order of the checks is the order of the contract's table of fields: the first rule that
+//! is broken names the rejection. What an event is called and whose it is, is in `names`; when it
+//! happened, in `time`; what has to be an object, in `objects`.
+
+mod names;
+mod objects;
+mod time;
+
+use crate::ids;
+use crate::span::{EventSpans, Kind, Span};
+use crate::text;
+use millrace_rows::{Micros, TeamId};
+use uuid::Uuid;
+
+/// What holds for all events of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'b> {
+    pub body: &'b [u8],
+    pub received_at: Micros,
+    pub request_id: Uuid,
+    pub team_id: TeamId,
+    pub historical: bool,
+    /// Microseconds by which timestamps are moved; see [`crate::skew`].
+    pub shift: i64,
+    pub event_bytes_max: usize,
+    /// Whether an event without a name is an `$identify`.
+    pub nameless_is_identify: bool,
+    /// Whether events may have a `historical_migration` of their own: the single one may, as its
+    /// object is the request.
+    pub is_single: bool,
+    /// Whether `options` of the v1 protocol are heeded.
+    pub is_v1: bool,
+}
+
+/// Why an event is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub code: &'static str,
+    pub detail: &'static str,
+    /// Which field, as a path from the event; empty for the event itself.
+    pub field: &'static str,
+}
+
+const fn fault(code: &'static str, field: &'static str, detail: &'static str) -> Fault {
+    Fault {
+        code,
+        detail,
+        field,
+    }
+}
+
+/// An event that may be stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepted<'s> {
+    pub uuid: Uuid,
+    pub has_client_uuid: bool,
+    pub event: &'s str,
+    pub distinct_id: &'s str,
+    pub timestamp: Micros,
+    pub remarks: Remarks,
+}
+
+/// What is odd about an event that is stored all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    pub illegal_distinct_id: bool,
+    pub missing_timestamp: bool,
+    pub future_timestamp: bool,
+}
+
+impl Remarks {
+    /// Whether there is anything to say.
+    #[inline]
+    pub const fn any(self) -> bool {
+        self.illegal_distinct_id || self.missing_timestamp || self.future_timestamp
+    }
+}
+
+/// Room for strings that have to be decoded.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    event: String,
+    distinct_id: String,
+    other: String,
+    identity: Vec<u8>,
+}
+
+impl<'b> Rules<'b> {
+    /// Judges the event with this place in the request.
+    #[inline]
+    pub fn judge<'s>(
+        &self,
+        spans: &EventSpans,
+        index: u32,
+        scratch: &'s mut Scratch,
+    ) -> Result<Accepted<'s>, Fault>
+    where
+        'b: 's,
+    {
+        self.check_whole(spans)?;
+        let event = self.event(spans, &mut scratch.event)?;
+        let distinct_id = self.distinct_id(spans, &mut scratch.distinct_id)?;
+        let mut remarks = Remarks {
+            illegal_distinct_id: names::is_illegal(distinct_id),
+            ..Remarks::default()
+        };
+        let (timestamp, said) = self.timestamp(spans, &mut scratch.other, &mut remarks)?;
+        let client_uuid = self.client_uuid(spans.uuid, &mut scratch.other)?;
+        self.check_objects(spans)?;
+        let uuid = match client_uuid {
+            Some(uuid) => uuid,
+            None if self.historical && said => {
+                let identity = ids::Identity {
+                    team_id: self.team_id,
+                    event,
+                    distinct_id,
+                    timestamp: spans.timestamp.of(self.body),
+                    properties: spans.properties.whole.of(self.body),
+                };
+                ids::v5(&identity, &mut scratch.identity)
+            }
+            None => ids::v7(self.received_at, self.request_id, index),
+        };
+        Ok(Accepted {
+            uuid,
+            has_client_uuid: client_uuid.is_some(),
+            event,
+            distinct_id,
+            timestamp,
+            remarks,
+        })
+    }
+
+    fn check_whole(&self, spans: &EventSpans) -> Result<(), Fault> {
+        if spans.whole.len() > self.event_bytes_max {
+            return Err(fault(
+                "event_too_large",
+                "",
+                "The event's JSON is larger than one event may be. Send less with it.",
+            ));
+        }
+        if spans.whole.kind != Kind::Object {
+            return Err(fault(
+                "invalid_event",
+                "",
+                "An event must be a JSON object.",
+            ));
+        }
+        let own = spans.historical_migration.kind;
+        let agrees = match own {
+            Kind::Absent | Kind::Null => true,
+            Kind::True => self.historical,
+            Kind::False => !self.historical,
+            _ => false,
+        };
+        if agrees || self.is_single {
+            return Ok(());
+        }
+        Err(fault(
+            "invalid_historical_migration",
+            "historical_migration",
+            "`historical_migration` belongs beside `batch`, not in an event of it; it is true or false for the whole request.",
+        ))
+    }
+
+    #[inline]
+    fn client_uuid(&self, span: Span, scratch: &mut String) -> Result<Option<Uuid>, Fault> {
+        let invalid = fault(
+            "invalid_uuid",
+            "uuid",
+            "The uuid must be 32 hexadecimal digits, with or without hyphens; leave it out to get one.",
+        );
+        if span.is_none() {
+            return Ok(None);
+        }
+        if !span.is_string() {
+            return Err(invalid);
+        }
+        let text = text::decode_ascii(self.body, span, scratch).map_err(|_| invalid)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        ids::parse(text).map(Some).ok_or(invalid)
+    }
+}

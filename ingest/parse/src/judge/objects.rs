@@ -1,0 +1,66 @@
+//! Which fields of an event have to be objects.
+
+use super::{Fault, Rules, fault};
+use crate::span::{EventSpans, Kind};
+
+impl Rules<'_> {
+    #[inline]
+    pub(super) fn check_objects(&self, spans: &EventSpans) -> Result<(), Fault> {
+        let properties = spans.properties.whole;
+        if !properties.is_none() && properties.kind != Kind::Object {
+            return Err(fault(
+                "invalid_properties",
+                "properties",
+                "`properties` must be an object.",
+            ));
+        }
+        let objects = [
+            (spans.set, "$set"),
+            (spans.set_once, "$set_once"),
+            (spans.groups, "$groups"),
+        ];
+        for (span, field) in objects {
+            if !span.is_none() && span.kind != Kind::Object {
+                return Err(fault(
+                    "invalid_properties",
+                    field,
+                    "This must be an object.",
+                ));
+            }
+        }
+        let unset = spans.unset;
+        let is_valid = match unset.kind {
+            Kind::Absent | Kind::Null | Kind::Object => true,
+            Kind::Array => is_array_of_strings(unset.of(self.body)),
+            _ => false,
+        };
+        if is_valid {
+            return Ok(());
+        }
+        Err(fault(
+            "invalid_properties",
+            "$unset",
+            "`$unset` must be an array of strings or an object.",
+        ))
+    }
+}
+
+/// Whether every element of an array, known to be JSON, is a string.
+#[cold]
+fn is_array_of_strings(array: &[u8]) -> bool {
+    let mut in_string = false;
+    let mut escaped = false;
+    let inner = array
+        .get(1..array.len().saturating_sub(1))
+        .unwrap_or_default();
+    inner.iter().all(|byte| {
+        if in_string {
+            let closes = *byte == b'"' && !escaped;
+            escaped = *byte == b'\\' && !escaped;
+            in_string = !closes;
+            return true;
+        }
+        in_string = *byte == b'"';
+        in_string || *byte == b',' || crate::index::is_white(*byte)
+    })
+}
