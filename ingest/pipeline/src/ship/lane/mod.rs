@@ -1,0 +1,239 @@
+//! The loop of a lane: read, plan, store the checkpoint, send, release.
+
+mod open;
+mod read;
+mod send;
+
+use super::attempt::{Context, Verdict};
+use super::deliver::pauses;
+use super::options::ShipOptions;
+use super::plan::{Now, Plan, UnitId};
+use super::sink::Sink;
+use crate::LaneOutput;
+use metrics::Gauge;
+use millrace_log::{FrameSection, Position, Reader};
+use millrace_rows::{Clock, Micros, Month};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Months count as recent until they have been over for so long.
+const RECENT_MICROS: i64 = 30 * 86_400 * 1_000_000;
+/// Pause after a failure of the disk.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Why a shipper ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ShipError {
+    /// The checkpoint cannot be loaded: without it rows would be sent twice.
+    #[error("the shipper cannot start: {0}")]
+    Checkpoint(String),
+    /// The log is poisoned; the process must restart.
+    #[error("the shipper stopped: {0}")]
+    Log(String),
+}
+
+/// Ships a lane until `shutdown`, then what is left for as long as
+/// [`grace`](ShipOptions::grace) lasts. To be called on a tokio runtime with time and I/O.
+///
+/// # Errors
+/// If the checkpoint cannot be loaded or the log stops for good. ClickHouse being away is not an
+/// error: the log grows until it is back.
+pub async fn run(
+    options: ShipOptions,
+    output: LaneOutput,
+    clickhouse: millrace_clickhouse::ClickHouse,
+    clock: Arc<dyn Clock>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ShipError> {
+    let shipper = Shipper::open(options, output, clickhouse, clock).await?;
+    shipper.run(shutdown).await
+}
+
+struct Shipper<K> {
+    options: ShipOptions,
+    context: Arc<Context<K>>,
+    plan: Plan<FrameSection>,
+    clock: Arc<dyn Clock>,
+    started: Instant,
+    synced: watch::Receiver<Position>,
+    shipped: watch::Sender<Position>,
+    reader: Option<Reader>,
+    /// The server's run as last seen; asked again after every failure.
+    run: Option<Uuid>,
+    tasks: JoinSet<Event>,
+    is_asking: bool,
+    is_draining: bool,
+    is_log_ended: bool,
+    /// Pauses between questions that were not answered.
+    pauses: Box<dyn Iterator<Item = Duration> + Send>,
+    /// Nothing is read or stored before.
+    not_before: Instant,
+    /// The server is not asked for its run before.
+    ask_not_before: Instant,
+    targets: HashSet<Arc<str>>,
+    oldest: Gauge,
+}
+
+/// What a task of the lane reports.
+enum Event {
+    Unit(UnitId, Verdict),
+    Run(Option<Uuid>),
+}
+
+/// When the loop goes on.
+struct Wake {
+    at: Option<Instant>,
+    /// Whether new frames are a reason.
+    on_frames: bool,
+}
+
+// === impl Shipper ===
+
+impl<K: Sink> Shipper<K> {
+    async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ShipError> {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut deadline = None;
+        loop {
+            let is_more = self.turn().await?;
+            let is_over = deadline.is_some_and(|at| Instant::now() >= at);
+            if self.is_draining && (is_over || (!is_more && self.plan.is_idle())) {
+                break;
+            }
+            if is_more {
+                continue;
+            }
+            let wake = self.wake();
+            tokio::select! {
+                () = &mut shutdown, if !self.is_draining => {
+                    self.is_draining = true;
+                    deadline = Some(Instant::now() + self.options.grace);
+                }
+                Some(event) = self.tasks.join_next() => self.take(event),
+                changed = self.synced.changed(), if wake.on_frames => {
+                    // The commit thread has ended: what it left is all there will be.
+                    self.is_log_ended = changed.is_err();
+                }
+                () = until(wake.at) => {}
+                () = until(deadline) => {}
+            }
+        }
+        // What is under way stays in the checkpoint and is asked about after the next start.
+        self.tasks.shutdown().await;
+        self.remember().await?;
+        Ok(())
+    }
+
+    /// Everything that can be done now. True when there is more to read.
+    async fn turn(&mut self) -> Result<bool, ShipError> {
+        while let Some(event) = self.tasks.try_join_next() {
+            self.take(event);
+        }
+        if Instant::now() < self.not_before {
+            return Ok(false);
+        }
+        let is_more = self.read().await;
+        self.send().await?;
+        self.publish();
+        Ok(is_more)
+    }
+
+    /// What the next turn waits for, other than a task's report.
+    fn wake(&self) -> Wake {
+        let now = Instant::now();
+        if now < self.not_before {
+            return Wake {
+                at: Some(self.not_before),
+                on_frames: false,
+            };
+        }
+        let due = self
+            .plan
+            .next_due(self.recent())
+            .map(|due| self.started + due);
+        // What is due already waits for the server to answer, or for a place, hence for a report.
+        let at = if self.plan.can_launch(self.now()) {
+            (!self.is_asking).then_some(self.ask_not_before.max(now))
+        } else {
+            due.filter(|due| *due > now)
+        };
+        Wake {
+            at,
+            on_frames: self.plan.has_room() && !self.is_log_ended,
+        }
+    }
+
+    fn take(&mut self, event: Result<Event, JoinError>) {
+        match event {
+            Ok(Event::Unit(id, verdict)) => self.judge(id, verdict),
+            Ok(Event::Run(run)) => {
+                self.is_asking = false;
+                self.run = run;
+                if run.is_some() {
+                    self.pauses = Box::new(pauses());
+                } else {
+                    self.ask_not_before = Instant::now() + self.pauses.next().unwrap_or(PAUSE);
+                }
+            }
+            // A task is never cancelled while the loop runs, so it panicked: its unit stays in
+            // the checkpoint, and the process had better restart.
+            Err(error) => tracing::error!("an insert's task failed: {error}"),
+        }
+    }
+
+    fn judge(&mut self, id: UnitId, verdict: Verdict) {
+        match verdict {
+            Verdict::Settled => self.plan.settled(id),
+            Verdict::Absent => {
+                self.run = None;
+                self.plan.absent(id);
+            }
+            Verdict::Restarted => {
+                self.run = None;
+                self.plan.restarted(id);
+            }
+            Verdict::Refused => {
+                if !self.plan.refused(id) {
+                    self.plan.absent(id);
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            elapsed: self.started.elapsed(),
+            recent: self.recent(),
+            is_draining: self.is_draining,
+        }
+    }
+
+    fn recent(&self) -> Month {
+        Month::of(self.clock.now().plus_micros(-RECENT_MICROS))
+    }
+
+    fn publish(&self) {
+        let low = self.plan.low();
+        self.shipped.send_if_modified(|shipped| {
+            let is_forward = *shipped < low;
+            if is_forward {
+                *shipped = low;
+            }
+            is_forward
+        });
+        let now = self.clock.now();
+        let Micros(oldest) = self.plan.oldest_received().unwrap_or(now);
+        self.oldest.set((now.0 - oldest).max(0) as f64 / 1e6);
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,78 @@
+//! The start of a lane: its checkpoint, or none yet.
+
+use super::{ShipError, Shipper};
+use crate::LaneOutput;
+use crate::ship::attempt::Context;
+use crate::ship::checkpoint::Checkpoint;
+use crate::ship::deliver::pauses;
+use crate::ship::options::ShipOptions;
+use crate::ship::plan::Plan;
+use crate::ship::poison::PoisonDir;
+use crate::ship::sink::Sink;
+use metrics::gauge;
+use millrace_log::{FrameSection, LogHandle};
+use millrace_rows::Clock;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+impl<K: Sink> Shipper<K> {
+    pub(super) async fn open(
+        options: ShipOptions,
+        output: LaneOutput,
+        sink: K,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ShipError> {
+        let log = output.log;
+        let plan = open_plan(&options, &log).await?;
+        let lane = output.lane.name();
+        let prefix = format!("{}-{:08x}-{lane}", options.node, plan.salt());
+        Ok(Self {
+            context: Arc::new(Context {
+                lane,
+                prefix,
+                log: log.clone(),
+                sink,
+                poison_dir: PoisonDir::new(&options.poison_dir),
+            }),
+            options,
+            reader: Some(log.reader(plan.read_to())),
+            plan,
+            clock,
+            started: Instant::now(),
+            synced: output.synced,
+            shipped: output.shipped,
+            run: None,
+            tasks: JoinSet::new(),
+            is_asking: false,
+            is_draining: false,
+            is_log_ended: false,
+            pauses: Box::new(pauses()),
+            not_before: Instant::now(),
+            ask_not_before: Instant::now(),
+            targets: HashSet::new(),
+            oldest: gauge!("millrace_unshipped_age_seconds", "lane" => lane),
+        })
+    }
+}
+
+async fn open_plan(
+    options: &ShipOptions,
+    log: &LogHandle,
+) -> Result<Plan<FrameSection>, ShipError> {
+    let to_load = log.clone();
+    let loaded = tokio::task::spawn_blocking(move || to_load.load_checkpoint())
+        .await
+        .map_err(|error| ShipError::Checkpoint(error.to_string()))?
+        .map_err(|error| ShipError::Checkpoint(error.to_string()))?;
+    let limits = options.limits;
+    let Some(bytes) = loaded.filter(|bytes| !bytes.is_empty()) else {
+        let salt = Uuid::new_v4().as_fields().0;
+        return Ok(Plan::new(limits, salt, log.start(), log.synced()));
+    };
+    let checkpoint =
+        Checkpoint::from_bytes(&bytes).map_err(|error| ShipError::Checkpoint(error.to_string()))?;
+    Ok(Plan::restore(limits, checkpoint))
+}

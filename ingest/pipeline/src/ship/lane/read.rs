@@ -1,0 +1,125 @@
+//! From the log into the plan.
+
+use super::{PAUSE, Shipper};
+use crate::ship::section::{Key, Place, Section};
+use crate::ship::sink::Sink;
+use metrics::counter;
+use millrace_log::{Frame, FrameSection, ReadError, Reader};
+use millrace_rows::{Month, RowKey};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Frames read from the log before the plan gets its turn.
+const FRAMES_MAX: usize = 512;
+
+impl<K: Sink> Shipper<K> {
+    /// Takes in the next frames. True when there are more and room for them.
+    pub(super) async fn read(&mut self) -> bool {
+        self.synced.borrow_and_update();
+        if !self.plan.has_room() {
+            return false;
+        }
+        let Some(reader) = self.reader.take() else {
+            return false;
+        };
+        let read = tokio::task::spawn_blocking(move || read_frames(reader)).await;
+        let Ok(batch) = read else {
+            self.reader = Some(self.context.log.reader(self.plan.read_to()));
+            self.not_before = Instant::now() + PAUSE;
+            return false;
+        };
+        self.reader = Some(batch.reader);
+        let count = batch.frames.len();
+        for frame in batch.frames {
+            self.gather(frame);
+        }
+        match batch.error {
+            None => count == FRAMES_MAX && self.plan.has_room(),
+            Some(error) => {
+                self.pass_damage(&error);
+                false
+            }
+        }
+    }
+
+    fn gather(&mut self, frame: Frame) {
+        let now = self.started.elapsed();
+        let mut sections = Vec::with_capacity(frame.sections.len());
+        for (section, source) in (0_u32..).zip(frame.sections) {
+            let place = Place {
+                frame: frame.position,
+                section,
+            };
+            sections.push(self.known(place, source));
+        }
+        self.plan.gather(frame.end, sections, now);
+    }
+
+    /// Keeps of a section what the plan needs, and one copy of its insert target for all.
+    fn known(&mut self, place: Place, mut source: FrameSection) -> (Key, Section<FrameSection>) {
+        let header = std::mem::take(&mut source.header);
+        let known = self.targets.get(header.insert_target.as_str()).cloned();
+        let insert_target = known.unwrap_or_else(|| {
+            let target: Arc<str> = header.insert_target.into();
+            self.targets.insert(Arc::clone(&target));
+            target
+        });
+        let key = Key {
+            insert_target,
+            month: Month(header.month),
+        };
+        let section = Section {
+            place,
+            rows: header.rows,
+            row_bytes: header.uncompressed_bytes,
+            keys: header.keys.into_iter().map(RowKey::from_bytes).collect(),
+            is_suspect: false,
+            source,
+        };
+        (key, section)
+    }
+
+    /// Damage that arose since the log was opened: what is sound behind it must still ship.
+    fn pass_damage(&mut self, error: &ReadError) {
+        self.not_before = Instant::now() + PAUSE;
+        tracing::error!("the log cannot be read: {error}");
+        if let ReadError::Corrupt { .. } = error
+            && let Some(reader) = &mut self.reader
+            && let Ok(Some(skipped)) = reader.skip_damage()
+        {
+            counter!("millrace_log_damaged_total", "lane" => self.context.lane).increment(1);
+            tracing::error!(
+                "passed over damage from {} to {}",
+                skipped.start,
+                skipped.end
+            );
+            self.plan.gather(skipped.end, [], self.started.elapsed());
+        }
+    }
+}
+
+struct FrameBatch {
+    reader: Reader,
+    frames: Vec<Frame>,
+    error: Option<ReadError>,
+}
+
+fn read_frames(mut reader: Reader) -> FrameBatch {
+    let mut frames = Vec::new();
+    let mut error = None;
+    while frames.len() < FRAMES_MAX {
+        match reader.next() {
+            Ok(Some(frame)) => frames.push(frame),
+            Ok(None) => break,
+            Err(failure) => {
+                error = Some(failure);
+                break;
+            }
+        }
+    }
+    FrameBatch {
+        reader,
+        frames,
+        error,
+    }
+}

@@ -1,0 +1,100 @@
+//! From the plan to ClickHouse, and the log's segments released behind it.
+
+use super::{Event, PAUSE, ShipError, Shipper};
+use crate::ship::sink::Sink;
+use millrace_log::{LogHandle, Position};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+impl<K: Sink> Shipper<K> {
+    /// Sends what is due, once the checkpoint says so, and releases what is settled.
+    pub(super) async fn send(&mut self) -> Result<(), ShipError> {
+        let mut units = Vec::new();
+        if self.plan.can_launch(self.now()) {
+            if self.run.is_some() || self.context.sink.tokens_are_atomic() {
+                units = self.plan.launch(self.now(), self.run);
+            } else {
+                self.ask_for_run();
+            }
+        }
+        if (!units.is_empty() || self.has_settled()) && !self.remember().await? {
+            // Not stored: nothing may be sent. The units stay launched in the plan only if they
+            // are sent, so they go back.
+            for (id, _) in units {
+                self.plan.restarted(id);
+            }
+            self.not_before = Instant::now() + PAUSE;
+            return Ok(());
+        }
+        for (id, unit) in units {
+            let context = Arc::clone(&self.context);
+            self.tasks
+                .spawn(async move { Event::Unit(id, context.carry_out(unit).await) });
+        }
+        Ok(())
+    }
+
+    /// Whether segments may be released that the stored checkpoint still needs.
+    fn has_settled(&self) -> bool {
+        *self.shipped.borrow() < self.plan.low()
+    }
+
+    fn ask_for_run(&mut self) {
+        if self.is_asking || Instant::now() < self.ask_not_before {
+            return;
+        }
+        self.is_asking = true;
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move {
+            match context.sink.server_run(&context.prefix).await {
+                Ok(run) => Event::Run(Some(run)),
+                Err(error) => {
+                    tracing::warn!("ClickHouse does not answer: {error}");
+                    if error.schema_is_missing()
+                        && let Err(error) = context.sink.migrate().await
+                    {
+                        tracing::warn!("the missing tables cannot be made: {error}");
+                    }
+                    Event::Run(None)
+                }
+            }
+        });
+    }
+
+    /// Stores the checkpoint, then lets the log go of what it no longer needs. False when there is
+    /// no room for it on the disk.
+    pub(super) async fn remember(&mut self) -> Result<bool, ShipError> {
+        if !self.plan.take_change() {
+            return Ok(true);
+        }
+        let checkpoint = self.plan.checkpoint();
+        let bytes = checkpoint
+            .to_bytes()
+            .map_err(|error| ShipError::Log(error.to_string()))?;
+        let log = self.context.log.clone();
+        let stored = tokio::task::spawn_blocking(move || store(&log, &bytes, checkpoint.low)).await;
+        match stored {
+            Ok(Ok(is_stored)) => {
+                if !is_stored {
+                    self.plan.mark_changed();
+                }
+                Ok(is_stored)
+            }
+            Ok(Err(error)) => Err(ShipError::Log(error)),
+            Err(error) => Err(ShipError::Log(error.to_string())),
+        }
+    }
+}
+
+fn store(log: &LogHandle, bytes: &[u8], low: Position) -> Result<bool, String> {
+    match log.store_checkpoint(bytes) {
+        Ok(()) => {}
+        Err(error @ millrace_log::CheckpointError::DiskFull) => {
+            tracing::error!("the checkpoint cannot be stored, trying again: {error}");
+            return Ok(false);
+        }
+        Err(error) => return Err(error.to_string()),
+    }
+    log.release(low).map_err(|error| error.to_string())?;
+    Ok(true)
+}

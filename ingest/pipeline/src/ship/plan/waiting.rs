@@ -1,0 +1,115 @@
+//! What waits until there is enough of it, or it is old enough.
+
+use super::{Now, Plan};
+use crate::ship::limits::Limits;
+use crate::ship::section::{Key, Place, Section};
+use crate::ship::unit::Unit;
+use millrace_rows::Month;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The sections of a key that are not in an insert yet, each with the time it was read.
+#[derive(Debug)]
+pub(super) struct Waiting<S> {
+    pub(super) sections: VecDeque<(Duration, Section<S>)>,
+    rows: u64,
+    row_bytes: u64,
+}
+
+impl<S: Clone> Plan<S> {
+    /// When the next insert falls due by age; `None` when nothing waits.
+    pub fn next_due(&self, recent: Month) -> Option<Duration> {
+        let dues = self.waiting.iter().filter_map(|(key, waiting)| {
+            Some(waiting.since()? + self.limits.age(key.month, recent))
+        });
+        dues.min()
+    }
+
+    /// The key to send next: full ones before aged ones, then the one that has waited longest.
+    pub(super) fn most_due(&self, now: Now) -> Option<Key> {
+        let pressed = !self.has_room() || now.is_draining;
+        let due = self.waiting.iter().filter_map(|(key, waiting)| {
+            let since = waiting.since()?;
+            let is_full = waiting.rows >= self.limits.rows_target
+                || waiting.row_bytes >= self.limits.bytes_target;
+            let age = self.limits.age(key.month, now.recent);
+            let is_due = is_full || pressed || now.elapsed >= since + age;
+            is_due.then_some((!is_full, since, key))
+        });
+        due.min().map(|(_, _, key)| key.clone())
+    }
+
+    pub(super) fn take(&mut self, key: &Key) {
+        let Some(waiting) = self.waiting.get_mut(key) else {
+            return;
+        };
+        let sections = waiting.take(&self.limits);
+        if waiting.sections.is_empty() {
+            self.waiting.remove(key);
+        }
+        if let Some(last) = sections.last() {
+            self.taken.insert(key.clone(), last.place);
+        }
+        let in_doubt = sections.iter().any(|section| section.is_suspect);
+        self.add_flight(Unit {
+            key: key.clone(),
+            sections,
+            range: None,
+            attempt: 0,
+            in_doubt,
+            run: None,
+            is_part: false,
+        });
+    }
+}
+
+// === impl Waiting ===
+
+impl<S> Default for Waiting<S> {
+    fn default() -> Self {
+        Self {
+            sections: VecDeque::new(),
+            rows: 0,
+            row_bytes: 0,
+        }
+    }
+}
+
+impl<S> Waiting<S> {
+    pub(super) fn first(&self) -> Option<Place> {
+        self.sections.front().map(|(_, section)| section.place)
+    }
+
+    fn since(&self) -> Option<Duration> {
+        self.sections.front().map(|(since, _)| *since)
+    }
+
+    pub(super) fn push(&mut self, section: Section<S>, now: Duration) {
+        self.rows += u64::from(section.rows);
+        self.row_bytes += section.row_bytes;
+        self.sections.push_back((now, section));
+    }
+
+    /// The sections of one insert, from the oldest on: never empty unless nothing waits.
+    fn take(&mut self, limits: &Limits) -> Vec<Section<S>> {
+        let mut taken: Vec<Section<S>> = Vec::new();
+        let (mut rows, mut row_bytes) = (0, 0);
+        while let Some((_, next)) = self.sections.front() {
+            let is_full = rows >= limits.rows_target || row_bytes >= limits.bytes_target;
+            rows += u64::from(next.rows);
+            row_bytes += next.row_bytes;
+            // A suspect is alone with its doubt.
+            let is_apart = next.is_suspect || taken.iter().any(|section| section.is_suspect);
+            let fits = Limits::fits(rows, row_bytes) && !is_apart && !is_full;
+            if !taken.is_empty() && !fits {
+                break;
+            }
+            if let Some((_, section)) = self.sections.pop_front() {
+                self.rows = self.rows.saturating_sub(u64::from(section.rows));
+                self.row_bytes = self.row_bytes.saturating_sub(section.row_bytes);
+                taken.push(section);
+            }
+        }
+        taken
+    }
+}
