@@ -2,10 +2,10 @@
 //!
 //! Answers from the catalog are kept: that a key is a project's for [`FOUND_MICROS`], that it is
 //! nobody's for [`UNKNOWN_MICROS`]. Both are in doubt earlier if a key changed: at once if it
-//! changed in this process ([`Keys::invalidate`]), within [`POLL_PERIOD`] and one query if in
-//! another ([`Keys::watch_changes`]). Doubt is a generation number: an answer counts only while
-//! the generation in which its look-up *began* lasts, so that no look-up which overlaps a change
-//! can bring the old answer back.
+//! changed in this process ([`Keys::invalidate`]), within
+//! [`POLL_PERIOD`](changes::POLL_PERIOD) and one query if in another ([`Keys::watch_changes`]).
+//! Doubt is a generation number: an answer counts only while the generation in which its look-up
+//! *began* lasts, so that no look-up which overlaps a change can bring the old answer back.
 //!
 //! While the catalog cannot be reached, keys that were found before go on working past their age;
 //! all others get [`CatalogUnavailable`].
@@ -15,8 +15,11 @@
 //! Keys of our form with a wrong checksum are refused without a look-up, except those that were
 //! brought in from elsewhere, whose list is kept here.
 
+mod changes;
+mod lookup;
 mod memo;
 
+use lookup::Pending;
 use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
 use millrace_catalog::{Catalog, CatalogError};
 use millrace_parse::{KeyLookup, Project};
@@ -26,7 +29,6 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
 
 /// How long a found key is used without asking again, in microseconds.
 const FOUND_MICROS: u64 = 60_000_000;
@@ -34,19 +36,12 @@ const FOUND_MICROS: u64 = 60_000_000;
 const UNKNOWN_MICROS: u64 = 5_000_000;
 /// How long the catalog is left alone after it failed, in microseconds.
 const RETRY_MICROS: u64 = 2_000_000;
-/// How often other processes' changes are looked for: often enough for a key that was revoked
-/// elsewhere to be dead here within two seconds.
-const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// After how long a query counts as failed.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 /// Projects whose keys are kept; about 200 bytes each.
 const FOUND_MAX: u64 = 1_000_000;
 /// Keys of nobody that are kept.
 const UNKNOWN_MAX: u64 = 100_000;
-/// Keys being looked up at a time.
-const LOOKUPS_MAX: usize = 1_024;
-/// With more imported keys than these, checksums are not used to refuse.
-const IMPORTED_MAX: usize = 10_000;
 
 /// The keys of all projects, as far as they are known here. Clones share everything.
 #[derive(Clone)]
@@ -73,17 +68,6 @@ struct Shared {
     /// Keys with our form and another checksum; `None` while not known, or too many.
     imported: Mutex<Option<HashSet<String>>>,
     ticks: Ticks,
-}
-
-type Answer = Result<Looked, CatalogUnavailable>;
-type Pending = watch::Receiver<Option<Answer>>;
-
-/// What a look-up found.
-#[derive(Clone, Copy)]
-struct Looked {
-    project: Option<Project>,
-    /// The generation in which it began.
-    generation: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -183,77 +167,6 @@ impl Keys {
         *lock(&self.0.imported) = None;
         self.0.generation.fetch_add(1, Ordering::AcqRel);
     }
-
-    /// Watches for changes by other processes. Never ends; spawn it, and abort it at the end.
-    pub async fn watch_changes(self) {
-        let mut seen = None;
-        let mut ticker = tokio::time::interval(POLL_PERIOD);
-        ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            ticker.tick().await;
-            self.look_for_changes(&mut seen).await;
-        }
-    }
-
-    /// One look at the counter of changes; `seen` is what it showed last.
-    async fn look_for_changes(&self, seen: &mut Option<i64>) {
-        let catalog = self.0.catalog.clone();
-        let version = self
-            .0
-            .ask(async move { catalog.keys_version().await })
-            .await;
-        let Ok(version) = version else { return };
-        let moved = seen
-            .replace(version)
-            .is_some_and(|before| before != version);
-        if moved {
-            self.invalidate_all();
-        }
-        if lock(&self.0.imported).is_none() {
-            self.load_imported().await;
-        }
-    }
-
-    async fn load_imported(&self) {
-        let generation = self.0.generation.load(Ordering::Acquire);
-        let catalog = self.0.catalog.clone();
-        let keys_max = IMPORTED_MAX as u64 + 1;
-        let keys = self
-            .0
-            .ask(async move { catalog.imported_project_keys(keys_max).await })
-            .await;
-        let Ok(keys) = keys else { return };
-        let mut imported = lock(&self.0.imported);
-        // A change since then may have added one.
-        if keys.len() <= IMPORTED_MAX && generation == self.0.generation.load(Ordering::Acquire) {
-            *imported = Some(keys.into_iter().collect());
-        }
-    }
-
-    /// Waits for the look-up that is under way, or begins one.
-    fn join_lookup(&self, key: &str) -> Result<Pending, CatalogUnavailable> {
-        let (answer, pending) = watch::channel(None);
-        let key: Arc<str> = key.into();
-        {
-            let mut lookups = lock(&self.0.lookups);
-            if let Some(pending) = lookups.get(&key) {
-                return Ok(pending.clone());
-            }
-            if lookups.len() >= LOOKUPS_MAX {
-                return Err(CatalogUnavailable);
-            }
-            lookups.insert(key.clone(), pending.clone());
-        }
-        let lookup = Lookup {
-            shared: self.0.clone(),
-            key,
-            answer,
-        };
-        // On the catalog's runtime, because its connections live there; and detached, because
-        // others wait for it too. It ends with its query's time-out at the latest.
-        self.0.catalog.runtime().spawn(lookup.run());
-        Ok(pending)
-    }
 }
 
 // === impl Shared ===
@@ -269,13 +182,6 @@ impl Shared {
                 _ => KeyLookup::Missing,
             },
         }
-    }
-
-    fn is_garbage(&self, key: &str) -> bool {
-        let imported = lock(&self.imported);
-        imported
-            .as_ref()
-            .is_some_and(|imported| !imported.contains(key))
     }
 
     fn holds(&self, validity: Validity) -> bool {
@@ -308,71 +214,6 @@ impl Shared {
             tracing::error!(error = failure, "the catalog fails; only cached keys work");
         }
         Err(CatalogUnavailable)
-    }
-
-    fn store(&self, key: &Arc<str>, looked: Looked) {
-        let now = self.ticks.now_micros();
-        let generation = looked.generation;
-        if let Some(project) = looked.project {
-            let until = now + FOUND_MICROS;
-            let validity = Validity { generation, until };
-            self.found.insert(key.clone(), Found { project, validity });
-        } else {
-            let until = now + UNKNOWN_MICROS;
-            self.found.invalidate(&**key);
-            self.unknown
-                .insert(key.clone(), Validity { generation, until });
-        }
-    }
-}
-
-// === impl Lookup ===
-
-/// One look-up under way. Dropping it ends it for all who wait.
-struct Lookup {
-    shared: Arc<Shared>,
-    key: Arc<str>,
-    answer: watch::Sender<Option<Answer>>,
-}
-
-impl Lookup {
-    async fn run(self) {
-        let mut answer = self.ask().await;
-        if let (Err(CatalogUnavailable), Some(found)) = (answer, self.shared.found.get(&*self.key))
-        {
-            // Nothing newer can be had.
-            answer = Ok(Looked {
-                project: Some(found.project),
-                generation: u64::MAX,
-            });
-        }
-        self.answer.send_replace(Some(answer));
-    }
-
-    /// Asks until no change happened meanwhile.
-    async fn ask(&self) -> Answer {
-        loop {
-            let generation = self.shared.generation.load(Ordering::Acquire);
-            let row = self.shared.catalog.project_by_key(&self.key);
-            let project = self.shared.ask(row).await?.map(|row| Project {
-                team_id: row.team_id,
-                anonymize_ips: row.anonymize_ips,
-            });
-            let looked = Looked {
-                project,
-                generation,
-            };
-            self.shared.store(&self.key, looked);
-            if self.shared.generation.load(Ordering::Acquire) == generation {
-                return Ok(looked);
-            }
-        }
-    }
-}
-
-impl Drop for Lookup {
-    fn drop(&mut self) {
-        lock(&self.shared.lookups).remove(&self.key);
     }
 }
 

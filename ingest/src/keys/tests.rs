@@ -1,9 +1,10 @@
 //! Time is set forward by hand; on the single-threaded runtime a look-up begins only when the
 //! test awaits, so what overlaps is certain.
 
+use super::lookup::{LOOKUPS_MAX, Looked};
 use super::{
-    CatalogUnavailable, FOUND_MICROS, Keys, LOOKUPS_MAX, Looked, Ordering, RETRY_MICROS,
-    UNKNOWN_MAX, UNKNOWN_MICROS, lock,
+    CatalogUnavailable, FOUND_MICROS, Keys, Ordering, RETRY_MICROS, UNKNOWN_MAX, UNKNOWN_MICROS,
+    lock,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;

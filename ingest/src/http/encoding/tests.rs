@@ -1,3 +1,5 @@
+//! Each encoding as clients write it, cut short, over its limit, and mistaken for another.
+
 use super::*;
 use ::base64::Engine;
 use proptest::prelude::*;

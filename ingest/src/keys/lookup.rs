@@ -1,0 +1,118 @@
+//! Asking the catalog for a key, once for all who want it.
+
+use super::{
+    CatalogUnavailable, FOUND_MICROS, Found, Keys, Shared, UNKNOWN_MICROS, Validity, lock,
+};
+use millrace_parse::Project;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::watch;
+
+/// Keys being looked up at a time.
+pub(super) const LOOKUPS_MAX: usize = 1_024;
+
+/// What all who wait are told.
+pub(super) type Answer = Result<Looked, CatalogUnavailable>;
+/// Where a look-up under way will tell it.
+pub(super) type Pending = watch::Receiver<Option<Answer>>;
+
+/// What a look-up found.
+#[derive(Clone, Copy)]
+pub(super) struct Looked {
+    pub(super) project: Option<Project>,
+    /// The generation in which it began.
+    pub(super) generation: u64,
+}
+
+impl Keys {
+    /// Waits for the look-up that is under way, or begins one.
+    pub(super) fn join_lookup(&self, key: &str) -> Result<Pending, CatalogUnavailable> {
+        let (answer, pending) = watch::channel(None);
+        let key: Arc<str> = key.into();
+        {
+            let mut lookups = lock(&self.0.lookups);
+            if let Some(pending) = lookups.get(&key) {
+                return Ok(pending.clone());
+            }
+            if lookups.len() >= LOOKUPS_MAX {
+                return Err(CatalogUnavailable);
+            }
+            lookups.insert(key.clone(), pending.clone());
+        }
+        let lookup = Lookup {
+            shared: self.0.clone(),
+            key,
+            answer,
+        };
+        // On the catalog's runtime, because its connections live there; and detached, because
+        // others wait for it too. It ends with its query's time-out at the latest.
+        self.0.catalog.runtime().spawn(lookup.run());
+        Ok(pending)
+    }
+}
+
+/// One look-up under way. Dropping it ends it for all who wait.
+struct Lookup {
+    shared: Arc<Shared>,
+    key: Arc<str>,
+    answer: watch::Sender<Option<Answer>>,
+}
+
+impl Lookup {
+    async fn run(self) {
+        let mut answer = self.ask().await;
+        if let (Err(CatalogUnavailable), Some(found)) = (answer, self.shared.found.get(&*self.key))
+        {
+            // Nothing newer can be had.
+            answer = Ok(Looked {
+                project: Some(found.project),
+                generation: u64::MAX,
+            });
+        }
+        self.answer.send_replace(Some(answer));
+    }
+
+    /// Asks until no change happened meanwhile.
+    async fn ask(&self) -> Answer {
+        loop {
+            let generation = self.shared.generation.load(Ordering::Acquire);
+            let row = self.shared.catalog.project_by_key(&self.key);
+            let project = self.shared.ask(row).await?.map(|row| Project {
+                team_id: row.team_id,
+                anonymize_ips: row.anonymize_ips,
+            });
+            let looked = Looked {
+                project,
+                generation,
+            };
+            self.shared.store(&self.key, looked);
+            if self.shared.generation.load(Ordering::Acquire) == generation {
+                return Ok(looked);
+            }
+        }
+    }
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        lock(&self.shared.lookups).remove(&self.key);
+    }
+}
+
+impl Shared {
+    /// Keeps an answer, for as long as it counts.
+    pub(super) fn store(&self, key: &Arc<str>, looked: Looked) {
+        let now = self.ticks.now_micros();
+        let generation = looked.generation;
+        if let Some(project) = looked.project {
+            let until = now + FOUND_MICROS;
+            let validity = Validity { generation, until };
+            self.found.insert(key.clone(), Found { project, validity });
+        } else {
+            let until = now + UNKNOWN_MICROS;
+            self.found.invalidate(&**key);
+            self.unknown
+                .insert(key.clone(), Validity { generation, until });
+        }
+    }
+}
