@@ -9,10 +9,11 @@
 //! [`crate::Pipeline::failed`] tells the process to end. What is on disk is decided by recovery.
 
 use crate::Refusal;
+use crate::pace::Pace;
 use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
 use crossbeam::channel::{Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
-use millrace_log::block::Compressor;
+use millrace_log::block::{Compressor, store_into};
 use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
 use millrace_rows::{Month, RowGroup, Table};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub struct Lane {
     pub receiver: Receiver<Submission>,
     pub stop: Sender<Submission>,
     pub synced: watch::Sender<Position>,
+    pub pace: Arc<Pace>,
     pub failed: Arc<AtomicBool>,
     pub failure: Arc<watch::Sender<Option<String>>>,
 }
@@ -150,12 +152,18 @@ impl Committer {
     }
 
     fn store(&mut self, group: &Group) -> Result<Position, Refusal> {
-        let sections = self
-            .joiner
-            .sections(group.batches.iter().flat_map(|(groups, _)| groups));
+        let compresses = self.lane.pace.compresses(self.lane.log.handle().usage());
+        let sections = self.joiner.sections(
+            group.batches.iter().flat_map(|(groups, _)| groups),
+            compresses,
+        );
         if sections.is_empty() {
             return Ok(self.lane.log.handle().synced());
         }
+        let bytes = sections
+            .iter()
+            .map(|section| section.blocks.len() as u64)
+            .sum();
         match self.lane.log.append(&sections) {
             Ok(_) => {}
             // Nothing was written: the log is as good as before.
@@ -167,7 +175,9 @@ impl Committer {
         }
         let started = Instant::now();
         let position = self.lane.log.sync().map_err(|error| self.fail(&error))?;
-        self.sync_seconds.record(started.elapsed());
+        let took = started.elapsed();
+        self.sync_seconds.record(took);
+        self.lane.pace.committed(bytes, took);
         Ok(position)
     }
 
@@ -217,6 +227,7 @@ impl Joiner {
     fn sections<'a>(
         &'a mut self,
         groups: impl Iterator<Item = &'a PackedGroup>,
+        compresses: bool,
     ) -> Vec<Section<'a>> {
         self.joins.retain_mut(|join| {
             let used = join.header.rows > 0;
@@ -231,7 +242,11 @@ impl Joiner {
             }
         }
         for join in &mut self.joins {
-            self.compressor.compress_into(&join.rows, &mut join.blocks);
+            if compresses {
+                self.compressor.compress_into(&join.rows, &mut join.blocks);
+            } else {
+                store_into(&join.rows, &mut join.blocks);
+            }
         }
         let joined = self.joins.iter().filter(|join| join.header.rows > 0);
         sections.extend(joined.map(|join| Section {

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`Pipeline`], [`Slot`] (`submit`) | sheds load before it costs anything, compresses large groups on the caller's core, waits for the commit |
 //! | `pack` | turns rows into ClickHouse blocks |
+//! | `pace` | whether compressing them pays |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
 //! | `room` | how full log and queue may get before requests are refused |
 //! | [`ship`] | the log into ClickHouse, each row exactly once |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod commit;
+mod pace;
 mod pack;
 mod room;
 pub mod ship;

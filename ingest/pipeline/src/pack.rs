@@ -5,7 +5,7 @@
 //! are joined by the commit thread, as blocks of a few rows compress badly.
 
 use millrace_log::SectionHeader;
-use millrace_log::block::Compressor;
+use millrace_log::block::{Compressor, store_into};
 use millrace_rows::RowGroup;
 
 /// Groups of at least so many bytes are compressed by the caller. Below it a block of its own
@@ -76,13 +76,22 @@ impl Packer {
     }
 
     /// Makes the group ready to travel. The row buffer that is no longer needed goes to `spent`.
-    pub fn pack(&mut self, group: RowGroup, spent: &mut Vec<Vec<u8>>) -> PackedGroup {
+    pub fn pack(
+        &mut self,
+        group: RowGroup,
+        compresses: bool,
+        spent: &mut Vec<Vec<u8>>,
+    ) -> PackedGroup {
         if group.bytes.len() < OWN_BLOCK_BYTES_MIN {
             return PackedGroup::Rows(group);
         }
         let mut blocks = self.free.pop().unwrap_or_default();
         blocks.clear();
-        self.compressor.compress_into(&group.bytes, &mut blocks);
+        if compresses {
+            self.compressor.compress_into(&group.bytes, &mut blocks);
+        } else {
+            store_into(&group.bytes, &mut blocks);
+        }
         let header = section_header(&group);
         spent.push(group.bytes);
         PackedGroup::Blocks { header, blocks }

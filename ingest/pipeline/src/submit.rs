@@ -1,6 +1,7 @@
 //! The way into a lane: reserve, submit, wait.
 
 use crate::commit::{self, CommitThread, Submission};
+use crate::pace::Pace;
 use crate::pack::{PackedGroup, Packer};
 use crate::room::{Queue, log_has_room};
 use millrace_log::fs::DiskFs;
@@ -104,6 +105,7 @@ struct LaneInput {
     log: LogHandle,
     failed: Arc<AtomicBool>,
     shipped: watch::Receiver<Position>,
+    pace: Arc<Pace>,
 }
 
 /// The way into both lanes; clones share them.
@@ -262,12 +264,14 @@ fn open_lane(
     // One place more than requests: the order to stop.
     let (sender, receiver) = crossbeam::channel::bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
+    let pace = Arc::new(Pace::default());
     let thread = commit::start(commit::Lane {
         lane,
         log,
         receiver,
         stop: sender.clone(),
         synced: synced_sender,
+        pace: Arc::clone(&pace),
         failed: Arc::clone(&failed),
         failure,
     })?;
@@ -280,6 +284,7 @@ fn open_lane(
         log: handle.clone(),
         failed,
         shipped: shipped_receiver,
+        pace,
     };
     Ok((
         input,
@@ -312,11 +317,12 @@ impl Slot {
         let lanes = Arc::clone(&self.lanes);
         let input = lanes.input(batch.lane);
         let mut spent = Vec::new();
+        let compresses = input.pace.compresses(input.log.usage());
         let groups = PACKER.with_borrow_mut(|packer| {
             batch
                 .groups
                 .into_iter()
-                .map(|group| packer.pack(group, &mut spent))
+                .map(|group| packer.pack(group, compresses, &mut spent))
                 .collect()
         });
         let (reply, answer) = oneshot::channel();

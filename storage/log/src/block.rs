@@ -5,10 +5,10 @@
 //! | bytes | field |
 //! |---|---|
 //! | 16 | CityHash128 (the 1.0.2 variant ClickHouse froze) of all that follows, lower half first |
-//! | 1 | method, `0x82` for LZ4 |
+//! | 1 | method, `0x82` for LZ4, `0x02` for data as it is |
 //! | 4 | bytes of method, sizes and data |
 //! | 4 | bytes of the data once decompressed |
-//! | … | one raw LZ4 block |
+//! | … | one raw LZ4 block, or the data |
 
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
@@ -22,6 +22,7 @@ const CHECKSUM_BYTES: usize = 16;
 /// Method and sizes.
 const SIZES_BYTES: usize = 9;
 const METHOD_LZ4: u8 = 0x82;
+const METHOD_NONE: u8 = 0x02;
 
 /// What a compressor keeps between calls, so that the steady state does not allocate.
 pub struct Compressor {
@@ -66,19 +67,31 @@ impl Compressor {
         let compressed =
             compress_into_with_table(piece, &mut self.scratch, &mut self.table).unwrap_or(0);
         let data = self.scratch.get(..compressed).unwrap_or_default();
-        let start = out.len();
-        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
-        out.push(METHOD_LZ4);
-        // Both fit: a piece has at most 1 MiB, and LZ4 adds less than one in a hundred.
-        out.extend_from_slice(&((compressed + SIZES_BYTES) as u32).to_le_bytes());
-        out.extend_from_slice(&(piece.len() as u32).to_le_bytes());
-        out.extend_from_slice(data);
-        if let Some((checksum, covered)) = out
-            .get_mut(start..)
-            .and_then(|block| block.split_at_mut_checked(CHECKSUM_BYTES))
-        {
-            checksum.copy_from_slice(&checksum_of(covered));
-        }
+        put_block(METHOD_LZ4, data, piece.len(), out);
+    }
+}
+
+/// Appends `rows` to `out` as a run of blocks that hold them as they are: some four times the
+/// bytes of [`Compressor::compress_into`] for a twentieth of its work.
+pub fn store_into(rows: &[u8], out: &mut Vec<u8>) {
+    for piece in rows.chunks(BLOCK_BYTES_MAX) {
+        put_block(METHOD_NONE, piece, piece.len(), out);
+    }
+}
+
+fn put_block(method: u8, data: &[u8], uncompressed_bytes: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+    out.push(method);
+    // Both fit: a piece has at most 1 MiB, and LZ4 adds less than one in a hundred.
+    out.extend_from_slice(&((data.len() + SIZES_BYTES) as u32).to_le_bytes());
+    out.extend_from_slice(&(uncompressed_bytes as u32).to_le_bytes());
+    out.extend_from_slice(data);
+    if let Some((checksum, covered)) = out
+        .get_mut(start..)
+        .and_then(|block| block.split_at_mut_checked(CHECKSUM_BYTES))
+    {
+        checksum.copy_from_slice(&checksum_of(covered));
     }
 }
 
@@ -92,8 +105,8 @@ pub enum BlockError {
     /// The checksum does not fit.
     #[error("the checksum of a compressed block does not fit")]
     Checksum,
-    /// Compressed by something else than LZ4.
-    #[error("compression method {0:#04x} is not LZ4")]
+    /// Neither LZ4 nor the data as it is.
+    #[error("compression method {0:#04x} is neither LZ4 nor none")]
     Method(u8),
     /// The sizes or the LZ4 data contradict each other.
     #[error("a compressed block contradicts itself")]
@@ -124,24 +137,42 @@ pub fn decompress_into_vec(
         if after > bytes_max {
             return Err(BlockError::TooLarge { bytes_max });
         }
-        let start = out.len();
-        out.resize(start + block.uncompressed_bytes, 0);
-        let written = match out.get_mut(start..) {
-            Some(room) => decompress_into(block.data, room).ok(),
-            None => None,
-        };
-        if written != Some(block.uncompressed_bytes) {
-            out.truncate(start);
-            return Err(BlockError::Contents);
-        }
+        block.append_to(out)?;
         run = rest;
     }
     Ok(())
 }
 
 struct Block<'a> {
+    method: u8,
     data: &'a [u8],
     uncompressed_bytes: usize,
+}
+
+impl Block<'_> {
+    /// Appends what the block holds, or nothing if it contradicts itself.
+    fn append_to(&self, out: &mut Vec<u8>) -> Result<(), BlockError> {
+        let start = out.len();
+        if self.method == METHOD_NONE {
+            out.extend_from_slice(self.data);
+            return if self.data.len() == self.uncompressed_bytes {
+                Ok(())
+            } else {
+                out.truncate(start);
+                Err(BlockError::Contents)
+            };
+        }
+        out.resize(start + self.uncompressed_bytes, 0);
+        let written = match out.get_mut(start..) {
+            Some(room) => decompress_into(self.data, room).ok(),
+            None => None,
+        };
+        if written == Some(self.uncompressed_bytes) {
+            return Ok(());
+        }
+        out.truncate(start);
+        Err(BlockError::Contents)
+    }
 }
 
 fn split_block(run: &[u8]) -> Result<(Block<'_>, &[u8]), BlockError> {
@@ -157,12 +188,13 @@ fn split_block(run: &[u8]) -> Result<(Block<'_>, &[u8]), BlockError> {
     if checksum != checksum_of(covered) {
         return Err(BlockError::Checksum);
     }
-    if method != METHOD_LZ4 {
+    if method != METHOD_LZ4 && method != METHOD_NONE {
         return Err(BlockError::Method(method));
     }
     let uncompressed_bytes = u32::from_le_bytes([u0, u1, u2, u3]) as usize;
     Ok((
         Block {
+            method,
             data,
             uncompressed_bytes,
         },
@@ -239,15 +271,34 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_cut_shows() {
-        let run = compressed(b"an event, an event, an event, and another event");
-        for bit in 0..run.len() * 8 {
-            let mut bad = run.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(decompress_into_vec(&bad, &mut Vec::new(), 1 << 20).is_err());
+    fn stored_blocks_read_back_beside_compressed_ones() {
+        for bytes in [0, 1, BLOCK_BYTES_MAX, BLOCK_BYTES_MAX + 1] {
+            let rows: Vec<u8> = (0..bytes).map(|i| (i >> 3) as u8).collect();
+            let mut run = compressed(b"before");
+            store_into(&rows, &mut run);
+            let mut back = Vec::new();
+            decompress_into_vec(&run, &mut back, bytes + 6).unwrap();
+            assert!(
+                back.starts_with(b"before") && back[6..] == rows,
+                "{bytes} bytes read back"
+            );
         }
-        for cut in 1..run.len() {
-            assert!(decompress_into_vec(&run[..cut], &mut Vec::new(), 1 << 20).is_err());
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_shows() {
+        let text = b"an event, an event, an event, and another event";
+        let mut stored = Vec::new();
+        store_into(text, &mut stored);
+        for run in [compressed(text), stored] {
+            for bit in 0..run.len() * 8 {
+                let mut bad = run.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert!(decompress_into_vec(&bad, &mut Vec::new(), 1 << 20).is_err());
+            }
+            for cut in 1..run.len() {
+                assert!(decompress_into_vec(&run[..cut], &mut Vec::new(), 1 << 20).is_err());
+            }
         }
     }
 }
