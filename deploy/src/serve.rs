@@ -278,8 +278,8 @@ fn start_ingest(
         clock: Arc::new(SystemClock),
         readiness: readiness.clone(),
     };
-    let server =
-        Server::start(server_config, deps).context("give another address with --ingest-addr")?;
+    let server = Server::start(server_config, deps)
+        .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
     Ok((server, pipeline, running))
 }
 

@@ -247,7 +247,7 @@ fn respond(
     let path = request.uri().path();
     let answer = match path.strip_suffix('/').unwrap_or(path) {
         _ if !matches!(*request.method(), Method::GET | Method::HEAD) => {
-            Answer::method_not_allowed("GET, HEAD")
+            Answer::method_not_allowed("GET, HEAD", false)
         }
         "/_health/live" | "" => live(),
         "/_health/ready" => ready(readiness),
@@ -259,7 +259,7 @@ fn respond(
         }
         _ => Answer::not_found(),
     };
-    answer.into_response(None, Uuid::nil())
+    answer.into_response(None, Uuid::now_v7())
 }
 
 #[cfg(test)]

@@ -27,6 +27,12 @@ pub enum Command {
 /// When a log cannot be read or is damaged.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let Command::Inspect { frames } = command;
+    if !config.log_dir.exists() {
+        bail!(
+            "there is no log at {}; name its folder with --data-dir or --log-dir",
+            config.log_dir.display()
+        );
+    }
     let mut damaged = false;
     for lane in Lane::ALL {
         let dir = config.log_dir.join(lane.name());

@@ -188,6 +188,10 @@ impl Parser {
                 }
                 Err(fault) => {
                     let rejection = reporter.reject(index, fault);
+                    if !spans.uuid.is_none() {
+                        let sent = spans.whole.json(rules.body);
+                        self.uuids.extend_from_slice(&ids::digest(sent));
+                    }
                     self.rows.push_rejected(&RejectedRow {
                         team_id: rules.team_id,
                         received_at: rules.received_at,
@@ -213,9 +217,9 @@ impl Parser {
         };
         let events = self.document.events.len();
         let (report, results) = reporter.finish();
-        // A rejected event may be mended and sent again under its uuid, so such a request is
-        // never taken for one that was seen before.
-        let has_all_uuids = self.uuids.len() == events * 16 && report.rejected_count == 0;
+        // A rejected event may be mended and sent again under its uuid, so for it the whole text
+        // counts: only the very same request is taken for one that was seen before.
+        let has_all_uuids = self.uuids.len() == events * 16;
         let fingerprint =
             has_all_uuids.then(|| ids::fingerprint(rules.team_id, rules.historical, &self.uuids));
         let accepted = u32::try_from(events).unwrap_or(u32::MAX) - report.rejected_count;

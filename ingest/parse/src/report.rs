@@ -55,8 +55,16 @@ pub struct Rejection {
     pub code: &'static str,
     /// The same for people, with what to do.
     pub detail: Cow<'static, str>,
-    /// Where, such as `batch[7].timestamp`.
+    /// Where, such as `batch[7].timestamp`; empty for the whole body, which is `null` in JSON.
+    #[serde(serialize_with = "null_if_empty")]
     pub attr: String,
+}
+
+fn null_if_empty<S: serde::Serializer>(attr: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    match attr {
+        "" => serializer.serialize_none(),
+        attr => serializer.serialize_some(attr),
+    }
 }
 
 /// One event stored with a remark.

@@ -12,6 +12,7 @@
 //! | `pack` | turns rows into ClickHouse blocks |
 //! | `pace` | whether compressing them pays |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
+//! | `metrics` | what is counted, in words |
 //! | `room` | how full log and queue may get before requests are refused |
 //! | [`ship`] | the log into ClickHouse, each row exactly once |
 //!
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod commit;
+mod metrics;
 mod pace;
 mod pack;
 mod room;

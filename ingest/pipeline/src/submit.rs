@@ -143,6 +143,7 @@ impl Pipeline {
     /// When a log cannot be opened: another process has it, the folder cannot be written, or a
     /// thread cannot be started.
     pub fn start(options: &PipelineOptions) -> Result<(Self, Running), PipelineError> {
+        crate::metrics::describe();
         let (failure_sender, failure) = watch::channel(None);
         let failure_sender = Arc::new(failure_sender);
         let mut threads = Vec::new();

@@ -124,14 +124,19 @@ impl Answer {
         ))
     }
 
-    /// 405 with the methods that are allowed.
-    pub fn method_not_allowed(allow: &'static str) -> Self {
-        let mut answer = Self::error(&ApiError::new(
+    /// 405 with the methods that are allowed, worded for the per-event protocol if `v1`.
+    pub fn method_not_allowed(allow: &'static str, v1: bool) -> Self {
+        let error = ApiError::new(
             StatusCode::METHOD_NOT_ALLOWED,
             ErrorType::InvalidRequest,
             "method_not_allowed",
             format!("This path takes {allow}."),
-        ));
+        );
+        let mut answer = if v1 {
+            Self::error_v1(&error)
+        } else {
+            Self::error(&error)
+        };
         answer.allow = Some(allow);
         answer
     }

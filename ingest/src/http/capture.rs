@@ -24,6 +24,9 @@ const LOOKUPS_MAX: usize = 4;
 /// Takes a request's events.
 pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError> {
     let query = Query::of(call.parts.uri.query());
+    if let Some(name) = query.unclear {
+        return Err(unclear_flag(name));
+    }
     let protocol = protocol(call)?;
     let Payload { mut json, share } = payload::read(call, &query, body).await?;
     let facts = Facts {
@@ -61,6 +64,15 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
     }
     drop(share);
     Ok(told.answer(query.beacon))
+}
+
+/// A flag in the query that is neither true nor false.
+fn unclear_flag(name: &str) -> ApiError {
+    let code = match name {
+        "historical_migration" => "invalid_historical_migration",
+        _ => "invalid_query",
+    };
+    ApiError::invalid(code, format!("`{name}` must be true or false.")).at(name)
 }
 
 fn protocol<'a>(call: &Call<'a>) -> Result<Protocol<'a>, ApiError> {

@@ -135,7 +135,10 @@ async fn answer(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError
             Ok(courtesy::flags())
         }
         (Kind::Page, &Method::GET | &Method::HEAD) => Ok(page(call)),
-        _ => Ok(Answer::method_not_allowed(kind.allow())),
+        _ => Ok(Answer::method_not_allowed(
+            kind.allow(),
+            call.route == Route::V1,
+        )),
     }
 }
 

@@ -20,6 +20,9 @@ pub struct Query<'a> {
     pub dry_run: bool,
     /// `historical_migration=true`.
     pub historical_migration: bool,
+    /// A flag whose value is neither true nor false: guessing could lose an import or store what
+    /// was not to be stored.
+    pub unclear: Option<&'a str>,
 }
 
 impl<'a> Query<'a> {
@@ -33,13 +36,23 @@ impl<'a> Query<'a> {
                 "data" => query.data = Some(unescaped(value)).filter(|data| !data.is_empty()),
                 "_" => query.sent_at = percent_decode(value.as_bytes()).decode_utf8().ok(),
                 "beacon" => query.beacon = is_true(value),
-                "strict" => query.strict = is_true(value),
-                "dry_run" => query.dry_run = is_true(value),
-                "historical_migration" => query.historical_migration = is_true(value),
+                "strict" => query.strict = query.flag(name, value),
+                "dry_run" => query.dry_run = query.flag(name, value),
+                "historical_migration" => query.historical_migration = query.flag(name, value),
                 _ => {}
             }
         }
         query
+    }
+
+    /// A flag's value; without one it is set.
+    fn flag(&mut self, name: &'a str, value: &str) -> bool {
+        let is_false = value == "0" || value.eq_ignore_ascii_case("false");
+        let is_set = value.is_empty() || is_true(value);
+        if !is_false && !is_set {
+            self.unclear = Some(name);
+        }
+        is_set
     }
 }
 
@@ -61,9 +74,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn flags_are_true_false_or_unclear() {
+        let table = [
+            ("strict", Some(true)),
+            ("strict=1", Some(true)),
+            ("strict=True", Some(true)),
+            ("strict=0", Some(false)),
+            ("strict=false", Some(false)),
+            ("strict=yes", None),
+        ];
+        for (text, expected) in table {
+            let query = Query::of(Some(text));
+            assert_eq!(
+                query.unclear.is_none().then_some(query.strict),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn parameters_are_found_among_those_that_mean_nothing() {
         let query = Query::of(Some(
-            "ip=1&_=1700000000000&ver=1.150.0&compression=gzip%2Djs&beacon=1&strict=TRUE&dry_run=no",
+            "ip=1&_=1700000000000&ver=1.150.0&compression=gzip%2Djs&beacon=1&strict=TRUE&dry_run=0",
         ));
         assert_eq!(query.sent_at.as_deref(), Some("1700000000000"));
         assert_eq!(query.compression.as_deref(), Some(&b"gzip-js"[..]));

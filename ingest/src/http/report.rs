@@ -34,6 +34,11 @@ struct Stored<'a> {
 struct Refused<'a> {
     #[serde(flatten)]
     error: &'a ApiError,
+    /// What clients of the per-event protocol read beside the usual keys.
+    #[serde(rename = "error", skip_serializing_if = "Option::is_none")]
+    tag: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_description: Option<&'a str>,
     accepted: u32,
     rejected_count: u32,
     rejected: &'a [Rejection],
@@ -69,7 +74,7 @@ impl Told {
         let answer = if plain {
             None
         } else if !parsed.dry_run && (refuses_all(parsed) || parsed.accepted == 0) {
-            Some(refusal(parsed))
+            Some(refusal(parsed, v1))
         } else {
             Some(success(parsed))
         };
@@ -108,14 +113,19 @@ fn success(parsed: &Parsed) -> Answer {
 }
 
 /// 400 with the first rejection as the error, so that clients that read nothing else see why.
-fn refusal(parsed: &Parsed) -> Answer {
+fn refusal(parsed: &Parsed, v1: bool) -> Answer {
     let report = &parsed.report;
     let error = match report.rejected.first() {
-        Some(first) => ApiError::invalid(first.code, first.detail.clone()).at(first.attr.clone()),
+        Some(first) => ApiError {
+            attr: Some(first.attr.clone()).filter(|attr| !attr.is_empty()),
+            ..ApiError::invalid(first.code, first.detail.clone())
+        },
         None => ApiError::invalid("empty_batch", "There is no event in the request."),
     };
     let body = Refused {
         error: &error,
+        tag: v1.then_some(error.code),
+        error_description: v1.then_some(&*error.detail),
         accepted: 0,
         rejected_count: report.rejected_count,
         rejected: &report.rejected,

@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::blocks;
 use crate::engine::Engine;
@@ -42,6 +42,9 @@ pub(crate) struct Context {
     pub(crate) compress: bool,
     pub(crate) wait_end_of_query: bool,
 }
+
+/// How long the frame that tells of an exception may take to leave.
+const FRAME_FLUSH: Duration = Duration::from_millis(50);
 
 /// The thread that runs a statement, and what comes of it.
 pub(crate) type Job = JoinHandle<Result<Ended, Exception>>;
@@ -169,6 +172,9 @@ impl Context {
                 "\r\n__exception__\r\n{mark}\r\n{text}{length} {mark}\r\n__exception__\r\n"
             );
             if send(frame.into()).await {
+                // hyper throws away what it has not yet written when a body fails, so the frame
+                // gets time to leave; a client that reads slower sees the connection break only.
+                sleep(FRAME_FLUSH).await;
                 let _ = sender.send(Err(io::Error::other(exception))).await;
             }
         }

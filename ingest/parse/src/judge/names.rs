@@ -62,7 +62,7 @@ impl<'b> Rules<'b> {
             ),
         ];
         let found = places.into_iter().find(|(span, _)| !span.is_none());
-        let (span, field) = found.unwrap_or((Span::default(), "distinct_id"));
+        let (span, field) = found.unwrap_or((Span::default(), "properties.distinct_id"));
         let problem = if span.kind == Kind::Number {
             let digits = std::str::from_utf8(span.of(self.body)).unwrap_or_default();
             if digits.len() <= NAME_CHARS_MAX {

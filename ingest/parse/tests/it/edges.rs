@@ -156,7 +156,7 @@ fn history_declared_wrongly_is_refused() {
             assert_eq!(error.attr.as_deref(), Some("historical_migration"));
         }
     }
-    for value in ["true", r#""true""#, "1"] {
+    for value in ["true", "false", r#""true""#, "1"] {
         let rejected = rejection(
             batch_of(&format!(r#","historical_migration":{value}"#)),
             &facts(),
@@ -167,7 +167,7 @@ fn history_declared_wrongly_is_refused() {
         );
     }
     assert_eq!(
-        accepted(batch_of(r#","historical_migration":false"#), &facts()).accepted,
+        accepted(batch_of(r#","historical_migration":null"#), &facts()).accepted,
         1
     );
 }

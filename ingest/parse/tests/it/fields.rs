@@ -96,11 +96,11 @@ fn an_event_of_nobody_is_refused() {
     let long = format!(r#","distinct_id":"{}""#, "é".repeat(201));
     let digits = format!(r#","distinct_id":{}"#, "1".repeat(201));
     let table = [
-        ("", "missing_distinct_id", "distinct_id"),
+        ("", "missing_distinct_id", "properties.distinct_id"),
         (
             r#","distinct_id":null"#,
             "missing_distinct_id",
-            "distinct_id",
+            "properties.distinct_id",
         ),
         (
             r#","distinct_id":" ""#,

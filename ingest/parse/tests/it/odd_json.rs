@@ -59,7 +59,7 @@ fn a_number_that_is_none_is_no_distinct_id() {
     let body = format!(r#"{{"token":"{KEY}","batch":[{{"event":"e","distinct_id":NaN}}]}}"#);
     assert_eq!(
         crate::support::rejection(body, &facts()),
-        "missing_distinct_id batch[0].distinct_id"
+        "missing_distinct_id batch[0].properties.distinct_id"
     );
 }
 

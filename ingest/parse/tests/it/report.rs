@@ -20,7 +20,7 @@ fn good_events_are_stored_beside_bad_ones() {
     assert_eq!(row.received_at, NOW);
     assert_eq!(row.request_id, REQUEST.to_string());
     assert_eq!((row.index, row.code.as_str()), (1, "missing_distinct_id"));
-    assert_eq!(row.attr, "batch[1].distinct_id");
+    assert_eq!(row.attr, "batch[1].properties.distinct_id");
     assert_eq!(row.detail, parsed.report.rejected[0].detail);
     assert_eq!((row.raw.as_str(), row.historical), (BAD, false));
 }
@@ -105,4 +105,10 @@ fn a_request_is_recognised_by_its_clients_uuids() {
     }
     assert_eq!(print(&[&one, GOOD], &facts()), None);
     assert_eq!(print(&[&one, BAD], &facts()), None);
+    // A refused event is recognised by its whole text, as it may be mended and sent again.
+    let refused = r#"{"event":"e","uuid":"01a1f99b-b499-70c4-9505-90a47f19f003"}"#;
+    let wrong = r#"{"event":"e","distinct_id":"","uuid":"01a1f99b-b499-70c4-9505-90a47f19f003"}"#;
+    let again = print(&[&one, refused], &facts());
+    assert!(again.is_some() && again == print(&[&one, refused], &later));
+    assert_ne!(again, print(&[&one, wrong], &facts()));
 }

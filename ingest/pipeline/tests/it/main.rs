@@ -13,6 +13,7 @@
 
 millrace_embedded::engine_process!();
 
+mod commit;
 mod ship;
 mod ship_crashes;
 mod ship_fixture;

@@ -1,0 +1,60 @@
+//! What the metrics of log and shipping mean; their values are counted where they arise.
+
+use metrics::{
+    Unit, describe_counter as count, describe_gauge as gauge, describe_histogram as spread,
+};
+
+/// Tells the recorder what each metric means. To be called once, after the recorder is there.
+pub fn describe() {
+    count!(
+        "millrace_log_requests_total",
+        "Requests committed to the log"
+    );
+    count!(
+        "millrace_log_row_bytes_total",
+        Unit::Bytes,
+        "Bytes of rows committed, uncompressed"
+    );
+    spread!(
+        "millrace_log_group_requests",
+        "Requests committed by one sync"
+    );
+    spread!(
+        "millrace_log_sync_seconds",
+        Unit::Seconds,
+        "Time of one sync of the log"
+    );
+    count!(
+        "millrace_log_damaged_total",
+        "Damaged places of the log that were passed over"
+    );
+    count!("millrace_inserts_total", "Inserts that ClickHouse stored");
+    count!(
+        "millrace_insert_rows_total",
+        "Rows that ClickHouse stored, by table"
+    );
+    count!(
+        "millrace_insert_row_bytes_total",
+        Unit::Bytes,
+        "Bytes of those rows, uncompressed"
+    );
+    spread!(
+        "millrace_insert_seconds",
+        Unit::Seconds,
+        "Time of one insert, retries included"
+    );
+    spread!("millrace_insert_batch_rows", "Rows of one insert");
+    count!(
+        "millrace_insert_retries_total",
+        "Inserts tried again, by what became of the try before"
+    );
+    count!(
+        "millrace_insert_rows_set_aside_total",
+        "Rows that ClickHouse refused; they are in the poison folder"
+    );
+    gauge!(
+        "millrace_unshipped_age_seconds",
+        Unit::Seconds,
+        "Age of the oldest event that is not yet in ClickHouse"
+    );
+}

@@ -1,0 +1,253 @@
+//! From a batch to the log: what an answer promises is there, what is refused is not.
+
+use millrace_log::block::decompress_into_vec;
+use millrace_log::{LogHandle, Position};
+use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Refusal, Running};
+use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, RowKey, Table};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const NOVEMBER: Month = Month(202_611);
+
+struct Fixture {
+    _dir: TempDir,
+    pipeline: Pipeline,
+    running: Running,
+    live: LaneOutput,
+    historical: LaneOutput,
+}
+
+fn options(dir: &TempDir) -> PipelineOptions {
+    PipelineOptions {
+        log_dir: dir.path().to_owned(),
+        log_bytes_max: 64 << 20,
+        segment_bytes: 1 << 20,
+        queue_requests_max: 8,
+        queue_bytes_max: 1 << 20,
+        ack: Ack::Disk,
+    }
+}
+
+fn start(change: impl FnOnce(&mut PipelineOptions)) -> Fixture {
+    let dir = TempDir::new().unwrap();
+    let mut options = options(&dir);
+    change(&mut options);
+    let (pipeline, mut running) = Pipeline::start(&options).unwrap();
+    let [live, historical] = <[LaneOutput; 2]>::try_from(running.take_outputs()).unwrap();
+    Fixture {
+        _dir: dir,
+        pipeline,
+        running,
+        live,
+        historical,
+    }
+}
+
+/// Rows that are told apart by their bytes; the log does not look into them.
+fn group(table: Table, month: Month, rows: u32, bytes: Vec<u8>) -> RowGroup {
+    let key = RowKey {
+        id: Uuid::from_u128(7),
+        received_at: Micros(9),
+    };
+    RowGroup {
+        table,
+        month,
+        rows,
+        bytes,
+        keys: vec![key],
+    }
+}
+
+fn batch(lane: Lane, groups: Vec<RowGroup>) -> Batch {
+    Batch { lane, groups }
+}
+
+/// What lies in a log: table, month, rows and the rows' bytes of every section.
+fn sections(log: &LogHandle) -> Vec<(String, u32, u32, Vec<u8>)> {
+    let mut reader = log.reader(Position::FIRST);
+    let mut found = Vec::new();
+    while let Some(frame) = reader.next().unwrap() {
+        for section in &frame.sections {
+            let mut rows = Vec::new();
+            decompress_into_vec(&reader.read_blocks(section).unwrap(), &mut rows, 1 << 30).unwrap();
+            assert_eq!(rows.len() as u64, section.header.uncompressed_bytes);
+            assert!(!section.header.keys.is_empty());
+            let table = section
+                .header
+                .insert_target
+                .split('(')
+                .next()
+                .unwrap()
+                .to_owned();
+            found.push((table, section.header.month, section.header.rows, rows));
+        }
+    }
+    found
+}
+
+async fn store(fixture: &Fixture, batch: Batch) -> Result<Option<Position>, Refusal> {
+    let slot = fixture.pipeline.reserve(Lane::Live, batch.bytes())?;
+    Ok(slot.submit(batch).await?.position)
+}
+
+#[tokio::test]
+async fn an_answered_batch_is_in_its_lanes_log() {
+    let fixture = start(|_| {});
+    let large: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+    let groups = vec![
+        group(Table::Events, NOVEMBER, 2, b"two rows".to_vec()),
+        group(Table::Events, Month(202_001), 250, large.clone()),
+        group(Table::RejectedEvents, NOVEMBER, 1, b"bad".to_vec()),
+    ];
+    let position = store(&fixture, batch(Lane::Live, groups))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(fixture.live.log.synced(), position);
+    let mut found = sections(&fixture.live.log);
+    found.sort();
+    let expected = [
+        ("events".to_owned(), 202_001, 250, large),
+        ("events".to_owned(), 202_611, 2, b"two rows".to_vec()),
+        ("rejected_events".to_owned(), 202_611, 1, b"bad".to_vec()),
+    ];
+    assert_eq!(found, expected);
+    assert!(sections(&fixture.historical.log).is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_goes_to_its_own_lane_whatever_was_reserved() {
+    let fixture = start(|_| {});
+    let rows = vec![group(Table::Events, NOVEMBER, 1, b"old".to_vec())];
+    store(&fixture, batch(Lane::Historical, rows))
+        .await
+        .unwrap();
+    assert!(sections(&fixture.live.log).is_empty());
+    assert_eq!(sections(&fixture.historical.log).len(), 1);
+    assert_eq!(
+        fixture.pipeline.queue_requests(Lane::Live),
+        0,
+        "the place was given back"
+    );
+}
+
+#[tokio::test]
+async fn batches_that_wait_together_are_joined_by_table_and_month() {
+    let fixture = start(|_| {});
+    let all = (0..8_u8).map(|n| {
+        store(
+            &fixture,
+            batch(
+                Lane::Live,
+                vec![group(Table::Events, NOVEMBER, 1, vec![n; 10])],
+            ),
+        )
+    });
+    let answers: Vec<_> = all.collect();
+    for answer in futures_util::future::join_all(answers).await {
+        answer.unwrap();
+    }
+    let found = sections(&fixture.live.log);
+    let rows: u32 = found.iter().map(|(_, _, rows, _)| rows).sum();
+    let mut bytes: Vec<u8> = found.into_iter().flat_map(|(.., bytes)| bytes).collect();
+    bytes.sort_unstable();
+    assert_eq!(rows, 8);
+    assert_eq!(bytes, (0..8_u8).flat_map(|n| [n; 10]).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_before_anything_is_parsed() {
+    let fixture = start(|_| {});
+    let slots: Vec<_> = (0..8)
+        .map(|_| fixture.pipeline.reserve(Lane::Live, 1).unwrap())
+        .collect();
+    assert_eq!(
+        fixture.pipeline.reserve(Lane::Live, 1).err(),
+        Some(Refusal::QueueFull)
+    );
+    assert!(
+        fixture.pipeline.reserve(Lane::Historical, 1).is_ok(),
+        "lanes have queues of their own"
+    );
+    drop(slots);
+    assert!(
+        fixture.pipeline.reserve(Lane::Live, 1).is_ok(),
+        "dropped places are free again"
+    );
+}
+
+#[tokio::test]
+async fn a_full_log_refuses_historical_batches_first() {
+    let fixture = start(|options| options.log_bytes_max = 8 << 20);
+    // Random bytes, as compressed ones would take less room than counted on.
+    let mut state = 1_u64;
+    let mut noise = || {
+        let next = |_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        };
+        (0..100_000).map(next).collect::<Vec<u8>>()
+    };
+    let mut refusals = Vec::new();
+    for _ in 0..100 {
+        if let Err(refusal) = fixture.pipeline.reserve(Lane::Historical, 1) {
+            refusals.push(refusal);
+        }
+        let rows = vec![group(Table::Events, NOVEMBER, 1, noise())];
+        match store(&fixture, batch(Lane::Live, rows)).await {
+            Ok(_) => {}
+            Err(refusal) => {
+                refusals.push(refusal);
+                break;
+            }
+        }
+    }
+    refusals.dedup();
+    assert_eq!(refusals, [Refusal::HistoricalShed, Refusal::LogFull]);
+    fixture.live.log.release(fixture.live.log.synced()).unwrap();
+    assert!(
+        fixture.pipeline.reserve(Lane::Historical, 1).is_ok(),
+        "room returns without a restart"
+    );
+}
+
+#[tokio::test]
+async fn what_is_in_is_committed_at_the_end_and_nothing_more_gets_in() {
+    let fixture = start(|options| options.ack = Ack::Memory);
+    for n in 0..5_u8 {
+        let rows = vec![group(Table::Events, NOVEMBER, 1, vec![n])];
+        assert_eq!(store(&fixture, batch(Lane::Live, rows)).await, Ok(None));
+    }
+    let (pipeline, log) = (fixture.pipeline.clone(), fixture.live.log.clone());
+    tokio::task::spawn_blocking(|| fixture.running.stop())
+        .await
+        .unwrap();
+    let rows: u32 = sections(&log).iter().map(|(_, _, rows, _)| rows).sum();
+    assert_eq!(rows, 5);
+    assert_eq!(
+        pipeline.reserve(Lane::Live, 1).err(),
+        Some(Refusal::ShuttingDown)
+    );
+}
+
+#[tokio::test]
+async fn an_answer_may_wait_for_clickhouse() {
+    let fixture = start(|options| options.ack = Ack::ClickHouse);
+    let rows = vec![group(Table::Events, NOVEMBER, 1, b"row".to_vec())];
+    let answer = store(&fixture, batch(Lane::Live, rows));
+    let shipped = &fixture.live.shipped;
+    let mut synced = fixture.live.synced.clone();
+    let ship = async {
+        synced.changed().await.unwrap();
+        assert_eq!(
+            fixture.pipeline.queue_requests(Lane::Live),
+            1,
+            "committed, not yet answered"
+        );
+        shipped.send_replace(*synced.borrow());
+    };
+    let (answer, ()) = tokio::join!(answer, ship);
+    assert_eq!(answer.unwrap(), Some(fixture.live.log.synced()));
+}
