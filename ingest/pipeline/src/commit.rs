@@ -16,6 +16,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 use millrace_log::block::{Compressor, store_into};
 use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
 use millrace_rows::{Month, RowGroup, Table};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -76,9 +77,16 @@ impl CommitThread {
 pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
     let stop = lane.stop.clone();
     let name = format!("commit-{}", lane.lane.name());
-    let thread = std::thread::Builder::new()
-        .name(name)
-        .spawn(move || Committer::new(lane).run())?;
+    let (failed, failure) = (Arc::clone(&lane.failed), Arc::clone(&lane.failure));
+    let run = move || {
+        let committer = AssertUnwindSafe(|| Committer::new(lane).run());
+        if catch_unwind(committer).is_err() {
+            // Without its thread a lane takes requests that nobody will ever commit.
+            failed.store(true, Ordering::Release);
+            failure.send_replace(Some("the commit thread panicked".to_owned()));
+        }
+    };
+    let thread = std::thread::Builder::new().name(name).spawn(run)?;
     Ok(CommitThread { stop, thread })
 }
 

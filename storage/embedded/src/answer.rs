@@ -44,7 +44,7 @@ pub(crate) struct Context {
 }
 
 /// How long the frame that tells of an exception may take to leave.
-const FRAME_FLUSH: Duration = Duration::from_millis(50);
+const FRAME_FLUSH: Duration = Duration::from_secs(1);
 
 /// The thread that runs a statement, and what comes of it.
 pub(crate) type Job = JoinHandle<Result<Ended, Exception>>;
