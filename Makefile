@@ -11,7 +11,7 @@ DENY_VERSION := 0.20.2
 
 .PHONY: run
 run: $(ENGINE) ## Build and start everything on this machine
-	cargo run --release --quiet -- serve
+	cargo run --release -- serve
 
 .PHONY: build
 build: ## Build the release binary: target/release/millrace
