@@ -104,6 +104,8 @@ struct Committer {
     bytes_committed: Counter,
     group_requests: Histogram,
     sync_seconds: Histogram,
+    /// Whether the last group found no room: said once, not for every group.
+    is_full: bool,
 }
 
 impl Committer {
@@ -115,6 +117,7 @@ impl Committer {
             bytes_committed: counter!("millrace_log_row_bytes_total", "lane" => name),
             group_requests: histogram!("millrace_log_group_requests", "lane" => name),
             sync_seconds: histogram!("millrace_log_sync_seconds", "lane" => name),
+            is_full: false,
             lane,
         }
     }
@@ -176,10 +179,17 @@ impl Committer {
             Ok(_) => {}
             // Nothing was written: the log is as good as before.
             Err(error @ (AppendError::Full { .. } | AppendError::NoRoom { .. })) => {
-                tracing::warn!(lane = self.lane.lane.name(), "refusing requests: {error}");
+                if !self.is_full {
+                    let lane = self.lane.lane.name();
+                    tracing::warn!(lane, "refusing requests until there is room again: {error}");
+                }
+                self.is_full = true;
                 return Err(Refusal::LogFull);
             }
             Err(error) => return Err(self.fail(&error)),
+        }
+        if std::mem::take(&mut self.is_full) {
+            tracing::info!(lane = self.lane.lane.name(), "there is room again");
         }
         let started = Instant::now();
         let position = self.lane.log.sync().map_err(|error| self.fail(&error))?;
