@@ -2,7 +2,7 @@
 
 use crate::commands::{keys, log, organizations, rejected};
 use crate::config::Settings;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Takes analytics events over HTTP, answers when they are on disk, and puts each into ClickHouse
 /// exactly once.
@@ -23,6 +23,17 @@ pub struct Cli {
     /// The settings
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// The command line as clap knows it. `-h` shows what a command does and where its data is;
+/// `--help` all settings as well.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command().mut_args(|arg| {
+        let is_common = arg.get_id() == "config" || arg.get_id() == "data_dir";
+        let hidden = arg.get_env().is_some() && !is_common;
+        arg.hide_short_help(hidden)
+    })
 }
 
 /// What to do.

@@ -21,7 +21,7 @@ mod open;
 mod serve;
 mod signals;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use cli::{Cli, Command};
 use config::{Config, FileError, Layers};
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ const EXIT_USAGE: u8 = 64;
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let layers = match config::load(Cli::command(), &args, variables) {
+    let layers = match config::load(cli::command(), &args, variables) {
         Ok(layers) => layers,
         Err(FileError::Command(error)) => return command_line(&error),
         Err(error) => return fail(EXIT_USAGE, &error.to_string()),
@@ -69,7 +69,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Clickhouse { parent }) => engine::run(config, *parent),
         Some(Command::Migrate) => commands::migrate(config),
         Some(Command::Config) => {
-            print(&config::show(&Cli::command(), layers));
+            print(&config::show(&cli::command(), layers, config));
             Ok(())
         }
         Some(Command::Keys(command)) => commands::keys::run(config, command),

@@ -103,12 +103,7 @@ impl Config {
             Some(size) => size.as_u64(),
             None => default_log_bytes(&log_dir),
         };
-        let database_url = settings.database_url.clone().unwrap_or_else(|| {
-            format!(
-                "sqlite://{}?mode=rwc",
-                data_dir.join("catalog.db").display()
-            )
-        });
+        let database_url = database_url(&settings, &data_dir)?;
         let workers = match settings.workers {
             Some(0) => bail!("workers is 0; give at least 1, or leave it out for one per core"),
             Some(workers) => workers,
@@ -138,6 +133,21 @@ impl Config {
     pub fn credentials_path(&self) -> PathBuf {
         self.data_dir.join("credentials.json")
     }
+}
+
+fn database_url(settings: &Settings, data_dir: &Path) -> anyhow::Result<String> {
+    let Some(url) = &settings.database_url else {
+        let file = data_dir.join("catalog.db");
+        return Ok(format!("sqlite://{}?mode=rwc", file.display()));
+    };
+    let schemes = ["sqlite:", "postgres://", "postgresql://"];
+    if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
+        // The URL may hold a password, so it is not repeated.
+        bail!(
+            "database_url is of no kind we know; give postgres://<user>@<host>/<database> or sqlite://<file>?mode=rwc"
+        );
+    }
+    Ok(url.clone())
 }
 
 fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {

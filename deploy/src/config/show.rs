@@ -1,14 +1,16 @@
 //! `millrace config`: every setting, its value and where it comes from.
 
-use crate::config::Layers;
+use crate::config::{Config, Engine, Layers};
+use bytesize::ByteSize;
 use clap::Command;
 
 /// Settings whose values are never shown.
 const SECRETS: [&str; 2] = ["clickhouse_password", "database_url"];
 
-/// The settings as a TOML file that would give the same result, sources as comments.
+/// The settings as a TOML file that would give the same result, sources as comments. `config` is
+/// what they were found to mean.
 #[must_use]
-pub fn show(command: &Command, layers: &Layers) -> String {
+pub fn show(command: &Command, layers: &Layers, config: &Config) -> String {
     let mut lines = Vec::new();
     let settings = command
         .get_arguments()
@@ -26,7 +28,10 @@ pub fn show(command: &Command, layers: &Layers) -> String {
             .unwrap_or_default();
         let source = layers.source(id);
         lines.push(match values.as_slice() {
-            [] => format!("# {id} is not set"),
+            [] => match in_effect(id, config) {
+                Some(value) => format!("{id} = {} # default", toml::Value::String(value)),
+                None => format!("# {id} is not set"),
+            },
             _ if SECRETS.contains(&id) && !values.concat().is_empty() => {
                 format!("# {id} is set and not shown ({source})")
             }
@@ -37,4 +42,18 @@ pub fn show(command: &Command, layers: &Layers) -> String {
         });
     }
     lines.join("\n")
+}
+
+/// What a setting that nobody gave amounts to, where that depends on the machine or on others.
+fn in_effect(id: &str, config: &Config) -> Option<String> {
+    match id {
+        "database_url" => Some(config.database_url.clone()),
+        "log_dir" => Some(config.log_dir.display().to_string()),
+        "log_bytes_max" => Some(ByteSize::b(config.log_bytes_max).to_string()),
+        "workers" => Some(config.workers.to_string()),
+        "clickhouse_user" => Some(match &config.engine {
+            Engine::Embedded { user, .. } | Engine::Server { user, .. } => user.clone(),
+        }),
+        _ => None,
+    }
 }

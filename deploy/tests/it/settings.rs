@@ -33,8 +33,10 @@ fn each_layer_overrides_the_ones_below_and_is_named() {
     let variable = [("MILLRACE_WORKERS", "4")];
     let flag = ["--workers", "5"];
     type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
+    let cores = std::thread::available_parallelism().unwrap();
+    let default = format!(r#"workers = "{cores}" # default"#);
     let table: [Case<'_>; 4] = [
-        ("", &[], &[], "# workers is not set"),
+        ("", &[], &[], &default),
         (file, &[], &[], r#"workers = "3" # file millrace.toml"#),
         (
             file,
@@ -103,6 +105,7 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--workers", "0"], "at least 1"),
         (vec!["--log-bytes-max", "1KiB"], "64 MiB"),
         (vec!["--clickhouse-url", "clickhouse:9000"], "http://"),
+        (vec!["--database-url", "mysql://h/d"], "postgres://"),
         (vec!["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["--trusted-proxies", "everyone"], "everyone"),
     ];
