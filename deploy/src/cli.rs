@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{keys, log, organizations, rejected};
+use crate::commands::{keys, log, organizations, purge, rejected};
 use crate::config::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -64,6 +64,8 @@ pub enum Command {
     /// Look at events that were refused, and send them again
     #[command(subcommand)]
     Rejected(rejected::Command),
+    /// Delete the events of projects that were deleted
+    Purge(purge::Purge),
     /// Look at the log
     #[command(subcommand)]
     Log(log::Command),

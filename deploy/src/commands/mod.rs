@@ -3,6 +3,7 @@
 pub mod keys;
 pub mod log;
 pub mod organizations;
+pub mod purge;
 pub mod rejected;
 mod table;
 

@@ -192,3 +192,25 @@ fn migrate_may_be_run_again() {
         assert!(stdout(&command(&dir, &["migrate"])).contains("schema of this version"));
     }
 }
+
+#[test]
+fn events_of_deleted_projects_are_listed_and_then_purged() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.capture(&json!([{"event": "kept", "distinct_id": "a"}]));
+    server.wait_for("SELECT count() FROM millrace.events", "1");
+    assert!(stdout(&command(&dir, &["purge"])).contains("No deleted project"));
+    server.query(
+        "INSERT INTO millrace.events SELECT generateUUIDv4(), 'gone', '{}', now64(6), 4242, 'a', \
+         now64(6), false FROM numbers(3)",
+    );
+    let listed = stdout(&command(&dir, &["purge"]));
+    assert!(
+        listed.contains("4242") && listed.contains("--yes"),
+        "{listed}"
+    );
+    assert_eq!(server.query("SELECT count() FROM millrace.events"), "4");
+    let purged = stdout(&command(&dir, &["purge", "--yes"]));
+    assert!(purged.contains("3 rows of 1 projects"), "{purged}");
+    assert_eq!(server.query("SELECT event FROM millrace.events"), "kept");
+}

@@ -7,6 +7,7 @@
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
 //! | `insert` | [`Insert`]: one block of one month, under a token |
 //! | `presence` | is a block there, is an insert still running, did the server restart |
+//! | `rejected`, `purge` | for the operator: refused events, deleted projects |
 //! | `error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
 //!
 //! Constraints:
@@ -21,6 +22,7 @@ mod error;
 mod insert;
 mod migrate;
 mod presence;
+mod purge;
 mod rejected;
 mod schema;
 mod settings;
@@ -28,6 +30,7 @@ mod settings;
 pub use error::{InsertError, InsertOutcome, QueryError};
 pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;
+pub use purge::{Deletion, TeamRows};
 pub use rejected::{RejectedEvent, RejectedFilter};
 pub use settings::Settings;
 

@@ -94,6 +94,11 @@ impl Database {
 
 /// RowBinary of events `ids`, all at `timestamp`.
 pub fn events(ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
+    events_of(TeamId(1), ids, timestamp)
+}
+
+/// The same of another project.
+pub fn events_of(team_id: TeamId, ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
     let mut out = Vec::new();
     for id in ids {
         let row = EventRow {
@@ -101,7 +106,7 @@ pub fn events(ids: std::ops::Range<u64>, timestamp: i64) -> Vec<u8> {
             event: "seen",
             properties: &[b"{\"a\":1}"],
             timestamp: Micros(timestamp),
-            team_id: TeamId(1),
+            team_id,
             distinct_id: "somebody",
             created_at: received_at(id),
             historical_migration: false,

@@ -16,4 +16,5 @@ millrace_embedded::engine_process!();
 mod faults;
 mod fixture;
 mod inserts;
+mod purge;
 mod questions;

@@ -1,0 +1,106 @@
+//! Forgetting the events of projects that were deleted, for the operator's tools.
+//!
+//! Deleting rewrites the parts that hold such rows. The server does that in the background and
+//! goes on after a restart, so it is asked for and then watched.
+
+use crate::settings::{quoted_name, quoted_text};
+use crate::{ClickHouse, QueryError};
+use millrace_rows::{Table, TeamId};
+use serde::Deserialize;
+
+/// Where events of a project are.
+const TABLES: [Table; 2] = [Table::Events, Table::RejectedEvents];
+
+/// How much of a project is stored.
+#[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub struct TeamRows {
+    /// The project.
+    pub team_id: i64,
+    /// Rows of it, refused events included; what merges have yet to fold counts as often as it is
+    /// there.
+    pub rows: u64,
+}
+
+/// How far the server has come with deleting.
+#[derive(clickhouse::Row, Clone, Debug, Default, Deserialize)]
+pub struct Deletion {
+    /// Parts still to be rewritten.
+    pub parts_to_do: u64,
+    /// Deletions asked for that have not ended.
+    pub unfinished: u64,
+    /// Why the last part could not be rewritten; empty when nothing failed. The server tries
+    /// again by itself.
+    pub failure: String,
+}
+
+impl ClickHouse {
+    /// The projects that have rows, lowest number first.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn teams_with_rows(&self) -> Result<Vec<TeamRows>, QueryError> {
+        let of_table = |table: Table| {
+            let table = self.readable(table.name());
+            format!("SELECT team_id, count() AS n FROM {table} GROUP BY team_id")
+        };
+        let sql = format!(
+            "SELECT team_id, sum(n) AS rows FROM ({}) GROUP BY team_id ORDER BY team_id",
+            TABLES.map(of_table).join(" UNION ALL "),
+        );
+        self.within_deadline(self.client.query_raw(&sql).fetch_all())
+            .await
+    }
+
+    /// Asks for all rows of some projects to be deleted. Safe to ask again; [`ClickHouse::deletion`]
+    /// tells when it is done.
+    ///
+    /// # Errors
+    /// If the server cannot be asked or refuses; what was asked for before that goes on.
+    pub async fn delete_teams(&self, teams: &[TeamId]) -> Result<(), QueryError> {
+        if teams.is_empty() {
+            return Ok(());
+        }
+        let teams: Vec<String> = teams.iter().map(|team| team.0.to_string()).collect();
+        for table in TABLES {
+            self.execute(&format!(
+                "ALTER TABLE {database}.{table}{on_cluster} DELETE WHERE team_id IN ({teams}) \
+                 SETTINGS mutations_sync = 0",
+                database = quoted_name(&self.settings.database),
+                table = quoted_name(table.name()),
+                on_cluster = self.on_cluster(),
+                teams = teams.join(", "),
+            ))
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// How far deleting has come.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn deletion(&self) -> Result<Deletion, QueryError> {
+        let mutations = match &self.settings.cluster {
+            Some(cluster) => format!(
+                "clusterAllReplicas({}, system.mutations)",
+                quoted_text(cluster)
+            ),
+            None => "system.mutations".to_owned(),
+        };
+        let sql = format!(
+            "SELECT toUInt64(sum(parts_to_do)) AS parts_to_do, count() AS unfinished, \
+             max(latest_fail_reason) AS failure \
+             FROM {mutations} WHERE database = {database} AND NOT is_done AND NOT is_killed",
+            database = quoted_text(&self.settings.database),
+        );
+        self.within_deadline(self.client.query_raw(&sql).fetch_one())
+            .await
+    }
+
+    fn on_cluster(&self) -> String {
+        let cluster = self.settings.cluster.as_deref();
+        cluster.map_or_else(String::new, |name| {
+            format!(" ON CLUSTER {}", quoted_text(name))
+        })
+    }
+}

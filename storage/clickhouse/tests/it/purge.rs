@@ -1,0 +1,40 @@
+//! Forgetting deleted projects.
+
+use crate::fixture::{Database, NOVEMBER, OCTOBER, events_of};
+use millrace_clickhouse::TeamRows;
+use millrace_rows::TeamId;
+use std::time::Duration;
+
+fn rows(team_id: i64, rows: u64) -> TeamRows {
+    TeamRows { team_id, rows }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rows_of_the_named_projects_go_and_no_others() {
+    let database = Database::make("purge").await;
+    let clickhouse = &database.clickhouse;
+    assert_eq!(clickhouse.teams_with_rows().await.unwrap(), []);
+    for (token, team, range, at) in [
+        ("a", 1, 0..10, NOVEMBER),
+        ("b", 1, 10..15, OCTOBER),
+        ("c", 2, 20..27, NOVEMBER),
+        ("d", -3, 30..33, OCTOBER),
+    ] {
+        let block = events_of(TeamId(team), range, at);
+        database.insert(token, &block).await.unwrap();
+    }
+    assert_eq!(
+        clickhouse.teams_with_rows().await.unwrap(),
+        [rows(-3, 3), rows(1, 15), rows(2, 7)]
+    );
+    clickhouse.delete_teams(&[]).await.unwrap();
+    clickhouse
+        .delete_teams(&[TeamId(1), TeamId(-3), TeamId(99)])
+        .await
+        .unwrap();
+    let mut every = tokio::time::interval(Duration::from_millis(20));
+    while clickhouse.deletion().await.unwrap().unfinished > 0 {
+        every.tick().await;
+    }
+    assert_eq!(clickhouse.teams_with_rows().await.unwrap(), [rows(2, 7)]);
+}
