@@ -78,14 +78,13 @@ impl<'a> Cursor<'a> {
         while *self.body.get(end).ok_or(Refused)? != b'"' {
             end = end.wrapping_sub(1);
         }
+        let mut kind = Kind::String;
         if self.next_escape < end {
             *self = self.past_escapes(open);
+            if self.next_escape < end {
+                kind = Kind::Escaped;
+            }
         }
-        let kind = if self.next_escape < end {
-            Kind::Escaped
-        } else {
-            Kind::String
-        };
         Ok(Span::new(kind, open + 1, end))
     }
 
@@ -202,59 +201,92 @@ impl<'a> Cursor<'a> {
         self.next()
     }
 
-    /// The next member of an object; `None` behind the last one.
+    /// The first member of an object whose brace was read; `None` when it has none.
     #[inline(always)]
-    pub fn member(&mut self, members: &mut Members) -> Result<Option<Member<'a>>, Refused> {
-        let mut mark = self.next()?;
-        if mark.byte == b'}' {
-            members.end = mark.at;
-            return Ok(None);
+    pub fn first_member(&mut self, end: &mut usize) -> Result<Option<Member>, Refused> {
+        if let [key, colon, value, rest @ ..] = self.marks
+            && self.byte_at(*key)? != b'}'
+        {
+            self.marks = rest;
+            return self.member(*key, *colon, *value).map(Some);
         }
-        if !members.is_first {
-            if mark.byte != b',' {
-                return Err(Refused);
-            }
-            mark = self.next()?;
-        }
-        members.is_first = false;
-        let colon = self.next()?;
-        if mark.byte != b'"' || colon.byte != b':' {
+        let mark = self.next()?;
+        if mark.byte != b'}' {
             return Err(Refused);
         }
-        let key = self.string(mark.at, colon.at)?;
-        let name = key.of(self.body);
-        Ok(Some(Member {
-            name: if key.kind == Kind::Escaped {
-                names::spelled_with_escapes(name)
-            } else {
-                name
-            },
-            value: self.next()?,
-        }))
+        *end = mark.at;
+        Ok(None)
     }
-}
 
-/// How far the members of an object have been read.
-pub(super) struct Members {
-    /// Whether none has been.
-    is_first: bool,
-    /// The offset of the closing brace, once they all have been.
-    pub end: usize,
-}
-
-impl Members {
-    pub const fn new() -> Self {
-        Self {
-            is_first: true,
-            end: 0,
+    /// The member after one whose value was read; `None` behind the last one, `end` being then
+    /// the offset of the closing brace.
+    #[inline(always)]
+    pub fn next_member(&mut self, end: &mut usize) -> Result<Option<Member>, Refused> {
+        // All four at once: one look at the length is enough. A text with fewer left has no
+        // member left, or is cut short.
+        if let [comma, key, colon, value, rest @ ..] = self.marks
+            && self.byte_at(*comma)? == b','
+        {
+            self.marks = rest;
+            return self.member(*key, *colon, *value).map(Some);
         }
+        let mark = self.next()?;
+        if mark.byte != b'}' {
+            return Err(Refused);
+        }
+        *end = mark.at;
+        Ok(None)
+    }
+
+    /// The member whose marks these are.
+    #[inline(always)]
+    fn member(&self, key: u32, colon: u32, value: u32) -> Result<Member, Refused> {
+        if self.byte_at(key)? != b'"' || self.byte_at(colon)? != b':' {
+            return Err(Refused);
+        }
+        Ok(Member {
+            key: key as usize,
+            colon: colon as usize,
+            value: Mark {
+                at: value as usize,
+                byte: self.byte_at(value)?,
+            },
+        })
+    }
+
+    #[inline(always)]
+    fn byte_at(&self, at: u32) -> Result<u8, Refused> {
+        self.body.get(at as usize).copied().ok_or(Refused)
+    }
+
+    /// The first byte of a member's name as it is written, the closing quote of an empty one.
+    #[inline(always)]
+    pub fn name_begins_with(&self, member: &Member) -> u8 {
+        self.body.get(member.key + 1).copied().unwrap_or_default()
+    }
+
+    /// A member's name. Has to be asked for before the member's value is read, if at all.
+    #[inline(always)]
+    pub fn name(&mut self, member: &Member) -> Result<&'a [u8], Refused> {
+        let key = self.string(member.key, member.colon)?;
+        let name = key.of(self.body);
+        Ok(if key.kind == Kind::Escaped {
+            names::spelled_with_escapes(name)
+        } else {
+            name
+        })
     }
 }
 
-/// A member of an object: its name, and where its value begins, which is to be moved past.
+/// A member of an object: where its name is, and where its value begins, which is to be moved
+/// past.
 #[derive(Clone, Copy)]
-pub(super) struct Member<'a> {
-    pub name: &'a [u8],
+pub(super) struct Member {
+    /// The offset of the name's opening quote.
+    key: usize,
+    /// The offset of the colon behind the name.
+    colon: usize,
+    /// The first character of the value.
     pub value: Mark,
 }
 
@@ -273,21 +305,24 @@ const fn closer(objects: u128) -> u8 {
 /// Bytes of the JSON number a text begins with; `None` when it begins with none.
 #[inline]
 pub fn number_len(text: &[u8]) -> Option<usize> {
-    let digits = |from: usize| {
-        let mut count = 0;
-        while text.get(from + count).is_some_and(u8::is_ascii_digit) {
-            count += 1;
-        }
-        count
-    };
-    let mut len = usize::from(text.first() == Some(&b'-'));
+    let is_negative = text.first() == Some(&b'-');
+    let mut len = usize::from(is_negative);
     len += match text.get(len)? {
         b'0' => 1,
-        b'1'..=b'9' => digits(len),
+        b'1'..=b'9' => digits(text.get(len..)?),
         _ => return None,
     };
+    // Most numbers end here.
+    match text.get(len) {
+        Some(b'.' | b'e' | b'E') => with_fraction(text, len),
+        _ => Some(len),
+    }
+}
+
+/// The same for a number that has more than the `len` bytes of its whole part.
+fn with_fraction(text: &[u8], mut len: usize) -> Option<usize> {
     if text.get(len) == Some(&b'.') {
-        let fraction = digits(len + 1);
+        let fraction = digits(text.get(len + 1..)?);
         if fraction == 0 {
             return None;
         }
@@ -295,13 +330,19 @@ pub fn number_len(text: &[u8]) -> Option<usize> {
     }
     if matches!(text.get(len), Some(b'e' | b'E')) {
         len += 1 + usize::from(matches!(text.get(len + 1), Some(b'+' | b'-')));
-        let exponent = digits(len);
+        let exponent = digits(text.get(len..)?);
         if exponent == 0 {
             return None;
         }
         len += exponent;
     }
     Some(len)
+}
+
+/// How many digits a text begins with.
+#[inline(always)]
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 #[cfg(test)]

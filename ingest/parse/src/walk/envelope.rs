@@ -1,7 +1,7 @@
 //! The root of a body: which shape it has, and its list of events.
 
 use super::Refused;
-use super::cursor::{Cursor, Mark, Members};
+use super::cursor::{Cursor, Mark};
 use super::fields;
 use crate::index::Index;
 use crate::span::{Document, EventSpans, Kind, Shape, Span};
@@ -43,16 +43,19 @@ fn root_object(
 ) -> Result<(), Refused> {
     let mut spans = EventSpans::default();
     cursor.check_depth(1)?;
-    let mut members = Members::new();
-    while let Some(member) = cursor.member(&mut members)? {
-        match member.name {
+    let mut end = 0;
+    let mut next = cursor.first_member(&mut end)?;
+    while let Some(member) = next {
+        let name = cursor.name(&member)?;
+        match name {
             b"batch" => batch(cursor, member.value, events_max, document)?,
             b"sent_at" => document.sent_at = cursor.value(member.value, 1)?,
             b"sentAt" => document.sent_at_camel = cursor.value(member.value, 1)?,
-            _ => fields::event_field(cursor, member, 1, &mut spans)?,
+            _ => fields::event_field(cursor, name, member.value, 1, &mut spans)?,
         }
+        next = cursor.next_member(&mut end)?;
     }
-    spans.whole = Span::new(Kind::Object, root.at, members.end + 1);
+    spans.whole = Span::new(Kind::Object, root.at, end + 1);
     document.root = spans;
     if document.shape == Shape::Single {
         document.events.push(spans);

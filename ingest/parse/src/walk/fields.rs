@@ -1,7 +1,7 @@
 //! The members of events and of their properties.
 
 use super::Refused;
-use super::cursor::{Cursor, Mark, Member, Members};
+use super::cursor::{Cursor, Mark, Member};
 use crate::span::{EventSpans, Kind, Options, Present, Properties, Span};
 
 /// Reads one event, an object whose brace was read.
@@ -13,11 +13,14 @@ pub(super) fn event(
     spans: &mut EventSpans,
 ) -> Result<(), Refused> {
     cursor.check_depth(depth)?;
-    let mut members = Members::new();
-    while let Some(member) = cursor.member(&mut members)? {
-        event_field(cursor, member, depth, spans)?;
+    let mut end = 0;
+    let mut next = cursor.first_member(&mut end)?;
+    while let Some(member) = next {
+        let name = cursor.name(&member)?;
+        event_field(cursor, name, member.value, depth, spans)?;
+        next = cursor.next_member(&mut end)?;
     }
-    spans.whole = Span::new(Kind::Object, open.at, members.end + 1);
+    spans.whole = Span::new(Kind::Object, open.at, end + 1);
     Ok(())
 }
 
@@ -25,11 +28,11 @@ pub(super) fn event(
 #[inline(always)]
 pub(super) fn event_field(
     cursor: &mut Cursor<'_>,
-    member: Member<'_>,
+    name: &[u8],
+    mark: Mark,
     depth: u32,
     spans: &mut EventSpans,
 ) -> Result<(), Refused> {
-    let Member { name, value: mark } = member;
     if name == b"properties" {
         return properties(cursor, mark, depth, &mut spans.properties);
     }
@@ -72,16 +75,19 @@ fn options(
         return cursor.value(mark, depth).map(|_| ());
     }
     cursor.check_depth(depth + 1)?;
-    let mut members = Members::new();
-    while let Some(member) = cursor.member(&mut members)? {
+    let mut end = 0;
+    let mut next = cursor.first_member(&mut end)?;
+    while let Some(member) = next {
+        let name = cursor.name(&member)?;
         let value = cursor.value(member.value, depth + 1)?;
-        match member.name {
+        match name {
             b"cookieless_mode" => options.cookieless_mode = value,
             b"process_person_profile" => options.process_person_profile = value,
             b"product_tour_id" => options.product_tour_id = value,
             b"disable_skew_correction" => options.disable_skew_correction = value,
             _ => {}
         }
+        next = cursor.next_member(&mut end)?;
     }
     Ok(())
 }
@@ -101,26 +107,28 @@ fn properties(
     cursor.check_depth(depth + 1)?;
     // A copy, so that it can be in registers in this hottest of loops.
     let mut local = *cursor;
-    let mut members = Members::new();
-    properties.is_empty = true;
-    while let Some(member) = local.member(&mut members)? {
-        properties.is_empty = false;
+    let mut end = 0;
+    let mut next = local.first_member(&mut end)?;
+    properties.is_empty = next.is_none();
+    while let Some(member) = next {
         property(&mut local, member, depth + 1, properties)?;
+        next = local.next_member(&mut end)?;
     }
     *cursor = local;
-    properties.whole = Span::new(Kind::Object, mark.at, members.end + 1);
+    properties.whole = Span::new(Kind::Object, mark.at, end + 1);
     Ok(())
 }
 
-/// Reads one property. Most names are none of ours, which their length or their first byte tells.
+/// Reads one property. Most names are none of ours, which their first byte (a backslash may
+/// stand for any) or their length tells.
 #[inline(always)]
 fn property(
     cursor: &mut Cursor<'_>,
-    member: Member<'_>,
+    member: Member,
     depth: u32,
     properties: &mut Properties,
 ) -> Result<(), Refused> {
-    if matches!(member.name.first(), Some(b'$' | b'd' | b't')) {
+    if matches!(cursor.name_begins_with(&member), b'$' | b'd' | b't' | b'\\') {
         known_property(cursor, member, depth, properties)
     } else {
         cursor.pass(member.value, depth)
@@ -130,11 +138,12 @@ fn property(
 #[inline(always)]
 fn known_property(
     cursor: &mut Cursor<'_>,
-    member: Member<'_>,
+    member: Member,
     depth: u32,
     properties: &mut Properties,
 ) -> Result<(), Refused> {
-    let Member { name, value: mark } = member;
+    let name = cursor.name(&member)?;
+    let mark = member.value;
     let present = match name.len() {
         3 if name == b"$ip" => Present::IP,
         4 if name == b"$set" => Present::SET,
