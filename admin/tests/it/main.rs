@@ -16,7 +16,7 @@ mod organizations;
 mod server;
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Bootstrap, BootstrapOptions, Catalog, NewPersonalKey, Scopes};
+use millrace_catalog::{Actor, Bootstrap, BootstrapOptions, Catalog, NewPersonalKey, Scopes};
 use serde_json::Value;
 
 /// A catalog after its first start.
@@ -58,7 +58,11 @@ impl Fixture {
             expires_at: None,
             scoped_organizations: None,
         };
-        let key = self.catalog.create_personal_key(new).await.unwrap();
+        let key = self
+            .catalog
+            .create_personal_key(&Actor::system(), new)
+            .await
+            .unwrap();
         key.value.expose().to_owned()
     }
 

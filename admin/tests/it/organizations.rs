@@ -1,6 +1,7 @@
 //! Organizations and their projects, and the rules that hold for every endpoint.
 
 use crate::Fixture;
+use millrace_catalog::Actor;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -72,7 +73,7 @@ async fn unknown_foreign_and_malformed_have_one_answer() {
     let fixture = Fixture::new().await;
     let foreign = fixture
         .catalog
-        .create_organization("Theirs", None)
+        .create_organization(&Actor::system(), "Theirs", None)
         .await
         .unwrap()
         .id;
@@ -108,7 +109,11 @@ async fn the_order_is_route_authentication_scope_method() {
     let plugin_only = fixture.key(&["plugin:write"]).await;
     let reader = fixture.key(&["organization:read"]).await;
     let revoked = fixture.key(&["*"]).await;
-    fixture.catalog.revoke_personal_key(&revoked).await.unwrap();
+    fixture
+        .catalog
+        .revoke_personal_key(&Actor::system(), &revoked)
+        .await
+        .unwrap();
     let project_key = fixture.made.project_api_key.clone();
     let here = "/api/organizations/";
     let table = [
@@ -175,7 +180,7 @@ async fn pages_follow_one_another() {
     for name in ["Two", "Three", "Four", "Five"] {
         fixture
             .catalog
-            .create_organization(name, Some(owner.id))
+            .create_organization(&Actor::system(), name, Some(owner.id))
             .await
             .unwrap();
     }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::open;
 use anyhow::Context;
 use clap::{ArgGroup, Args, Subcommand};
-use millrace_catalog::{Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
+use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
 use millrace_rows::TeamId;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -77,13 +77,16 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
         let created = catalog
-            .create_personal_key(NewPersonalKey {
-                email: email.clone(),
-                label: create.label.clone(),
-                scopes: Scopes::parse(create.scopes.iter().map(String::as_str))?,
-                expires_at: create.expires_at.map(UtcTime::from),
-                scoped_organizations: None,
-            })
+            .create_personal_key(
+                &Actor::command_line(),
+                NewPersonalKey {
+                    email: email.clone(),
+                    label: create.label.clone(),
+                    scopes: Scopes::parse(create.scopes.iter().map(String::as_str))?,
+                    expires_at: create.expires_at.map(UtcTime::from),
+                    scoped_organizations: None,
+                },
+            )
             .await?;
         crate::print(&format!(
             "{}\n\nIt is shown this once. Its id is {}.",
@@ -102,17 +105,19 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
                 key: create.key.clone(),
                 ..NewProject::named(name)
             };
-            catalog.create_project(organization, project).await?
+            catalog
+                .create_project(&Actor::command_line(), organization, project)
+                .await?
         }
         (None, Some(number)) if create.rotate => {
             catalog
-                .rotate_project_key(TeamId(number), create.key.clone())
+                .rotate_project_key(&Actor::command_line(), TeamId(number), create.key.clone())
                 .await?
         }
         (None, number) => {
             let team_id = TeamId(number.context("name a user, a project or a team")?);
             catalog
-                .create_project_key(team_id, create.key.clone())
+                .create_project_key(&Actor::command_line(), team_id, create.key.clone())
                 .await?
         }
     };
@@ -190,13 +195,17 @@ async fn list(catalog: &Catalog) -> anyhow::Result<()> {
 
 async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
     if key.starts_with("phx_") || Uuid::parse_str(key).is_ok() {
-        let revoked = catalog.revoke_personal_key(key).await?;
+        let revoked = catalog
+            .revoke_personal_key(&Actor::command_line(), key)
+            .await?;
         crate::print(&format!(
             "The personal key {} ({}) is revoked.",
             revoked.mask_value, revoked.label
         ));
     } else {
-        let project = catalog.revoke_project_key(key).await?;
+        let project = catalog
+            .revoke_project_key(&Actor::command_line(), key)
+            .await?;
         crate::print(&format!(
             "The key of project {} ({}) is revoked; `millrace keys create --team-id {}` gives it another.",
             project.id, project.name, project.id

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::open;
 use anyhow::Context;
 use clap::Subcommand;
+use millrace_catalog::Actor;
 
 /// What to do with organizations.
 #[derive(Clone, Debug, Subcommand)]
@@ -47,7 +48,9 @@ async fn create(config: &Config, name: &str, owner: Option<&str>) -> anyhow::Res
         }
         None => None,
     };
-    let organization = catalog.create_organization(name, owner_id).await?;
+    let organization = catalog
+        .create_organization(&Actor::command_line(), name, owner_id)
+        .await?;
     crate::print(&format!(
         "Organization {} is there: {}",
         organization.name, organization.id

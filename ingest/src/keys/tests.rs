@@ -9,7 +9,7 @@ use super::{
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog, NewProject};
+use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject};
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::TeamId;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ async fn a_found_key_is_asked_for_again_after_a_minute() {
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     let elsewhere = fixture.elsewhere().await;
     elsewhere
-        .set_anonymize_ips(fixture.project.team_id, true)
+        .set_anonymize_ips(&Actor::system(), fixture.project.team_id, true)
         .await
         .unwrap();
     fixture.pass_micros(FOUND_MICROS / 2);
@@ -91,7 +91,7 @@ async fn an_unknown_key_is_asked_for_again_after_five_seconds() {
     let elsewhere = fixture.elsewhere().await;
     let id = fixture.project.team_id;
     elsewhere
-        .rotate_project_key(id, Some("new-key".to_owned()))
+        .rotate_project_key(&Actor::system(), id, Some("new-key".to_owned()))
         .await
         .unwrap();
     assert_eq!(keys.cached("new-key"), KeyLookup::Unknown);
@@ -132,7 +132,7 @@ async fn keys_that_share_a_thread_slot_are_told_apart() {
         new.key = Some((*key).to_owned());
         let project = fixture
             .catalog
-            .create_project(organization, new)
+            .create_project(&Actor::system(), organization, new)
             .await
             .unwrap();
         made.push(((*key).to_owned(), project.id));
@@ -222,7 +222,7 @@ async fn a_key_that_was_reset_here_is_dead_at_once() {
     let chosen = Some("overlapping".to_owned());
     fixture
         .catalog
-        .rotate_project_key(id, chosen)
+        .rotate_project_key(&Actor::system(), id, chosen)
         .await
         .unwrap();
     keys.invalidate(&fixture.key);
@@ -248,7 +248,7 @@ async fn changes_by_other_processes_are_noticed() {
     fixture
         .elsewhere()
         .await
-        .revoke_project_key(&fixture.key)
+        .revoke_project_key(&Actor::system(), &fixture.key)
         .await
         .unwrap();
     keys.look_for_changes(&mut seen).await;
@@ -265,7 +265,7 @@ async fn the_watcher_looks_by_itself() {
     fixture
         .elsewhere()
         .await
-        .revoke_project_key(&fixture.key)
+        .revoke_project_key(&Actor::system(), &fixture.key)
         .await
         .unwrap();
     while keys.find(&fixture.key).await == Ok(Some(fixture.project)) {
@@ -290,7 +290,7 @@ async fn wrong_checksums_need_no_look_up_unless_brought_in_from_elsewhere() {
     fixture
         .elsewhere()
         .await
-        .rotate_project_key(id, imported)
+        .rotate_project_key(&Actor::system(), id, imported)
         .await
         .unwrap();
     keys.look_for_changes(&mut seen).await;

@@ -1,12 +1,14 @@
 //! What an empty catalog is given, so that the first event can be sent at once.
 
+use crate::activity::Activity;
+use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{catalog_versions, organizations};
 use crate::error::ChangeError;
 use crate::key::PersonalKey;
 use crate::level::Level;
 use crate::organizations::{insert_membership, insert_organization};
-use crate::personal_keys::{Terms, insert_personal_key};
+use crate::personal_keys::{Terms, insert_personal_key, key_deed};
 use crate::projects::{CheckedProject, NewProject, insert_project};
 use crate::scopes::Scopes;
 use crate::users::{NewUser, checked_email, insert_user};
@@ -105,13 +107,18 @@ impl Catalog {
         let owner = insert_user(within, owner, now).await?;
         insert_membership(within, organization.id, owner.id, Level::Owner, now).await?;
         let project = insert_project(within, organization.id, project, now).await?;
+        self.organization_made(within, &Actor::System, &organization, &project)
+            .await?;
         let terms = Terms {
             label: KEY_LABEL.to_owned(),
             scopes: Scopes::all(),
             expires_at: None,
             scoped_organizations: None,
         };
-        insert_personal_key(within, owner.id, &personal_api_key, terms, now).await?;
+        let key = insert_personal_key(within, owner.id, &personal_api_key, terms, now).await?;
+        let deed = key_deed(Activity::Created, &key);
+        self.record_of_key(within, &Actor::System, deed, &key)
+            .await?;
         self.keys_changed(within).await?;
         Ok(Some(Bootstrap {
             organization_id: organization.id,

@@ -6,6 +6,7 @@
 use crate::key::KeyFormError;
 use crate::scopes::ScopeError;
 use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Trouble with the database. Each message names the place and the next step.
@@ -116,8 +117,12 @@ pub enum ChangeError {
     /// Empty, or longer than allowed.
     #[error("{what} must have 1 to {chars_max} characters")]
     BadName {
-        /// Which field.
+        /// Of what.
         what: &'static str,
+        /// The field's name in the API.
+        field: &'static str,
+        /// Whether it is empty rather than too long.
+        empty: bool,
         /// The longest allowed, in characters.
         chars_max: usize,
     },
@@ -145,9 +150,78 @@ pub enum ChangeError {
     /// Another user has that address.
     #[error("a user with the address {0:?} exists already")]
     EmailTaken(String),
+    /// A value breaks a rule.
+    #[error("{}", .0.detail)]
+    Invalid(Box<Violation>),
+    /// Whoever asked may not do this.
+    #[error("{0}")]
+    Forbidden(Cow<'static, str>),
     /// The database failed.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
+}
+
+/// A rule that a value breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The field to blame, as the API names it, nested ones joined with `__`; `None` if it is no
+    /// single one's fault.
+    pub field: Option<String>,
+    /// The API's code: `required`, `unique`, `invalid_input`, ….
+    pub code: &'static str,
+    /// What is wrong and what to do, for people.
+    pub detail: String,
+}
+
+#[allow(dead_code, reason = "for the resources that follow")]
+impl ChangeError {
+    /// A rule that the value of `field` breaks.
+    pub(crate) fn invalid(
+        field: impl Into<Option<&'static str>>,
+        code: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::Invalid(Box::new(Violation {
+            field: field.into().map(str::to_owned),
+            code,
+            detail: detail.into(),
+        }))
+    }
+
+    /// Something that whoever asked may not do.
+    pub(crate) fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::Forbidden(detail.into())
+    }
+
+    /// Nothing of that name.
+    pub(crate) fn not_found(what: &'static str, name: &dyn fmt::Display) -> Self {
+        let name = name.to_string();
+        Self::NotFound { what, name }
+    }
+
+    /// The broken rule, whichever variant tells of it; `None` for what is no fault of a value:
+    /// [`ChangeError::NotFound`], [`ChangeError::Forbidden`], [`ChangeError::Catalog`].
+    #[must_use]
+    pub fn violation(&self) -> Option<Violation> {
+        let (field, code) = match self {
+            Self::NotFound { .. } | Self::Forbidden(_) | Self::Catalog(_) => return None,
+            Self::Invalid(violation) => return Some((**violation).clone()),
+            Self::BadName { field, empty, .. } if *empty => (Some(*field), "blank"),
+            Self::BadName { field, .. } => (Some(*field), "max_length"),
+            Self::BadEmail(_) => (Some("email"), "invalid_input"),
+            Self::BadKey(_) => (Some("api_token"), "invalid_input"),
+            Self::BadScope(_) => (Some("scopes"), "invalid_input"),
+            Self::Expired => (Some("expires_at"), "invalid_input"),
+            Self::TooManyKeys(_) | Self::HasKey(_) => (None, "invalid_input"),
+            Self::KeyTaken => (Some("api_token"), "unique"),
+            Self::EmailTaken(_) => (Some("email"), "unique"),
+        };
+        Some(Violation {
+            field: field.map(str::to_owned),
+            code,
+            detail: self.to_string(),
+        })
+    }
 }
 
 impl From<getrandom::Error> for ChangeError {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `catalog` | [`Catalog`]: open, migrate, close; the change counter |
 //! | `connect` | from a URL to a pool; what makes SQLite durable |
+//! | `actor`, `activity` | who makes a change; the log of all changes |
 //! | `bootstrap` | the first organization, project, owner and keys |
 //! | `organizations`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
@@ -15,11 +16,14 @@
 //!
 //! - A change of anything that the ingestion path caches increments the `keys` counter in the
 //!   same transaction; so whoever sees the new number sees the change.
+//! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same transaction.
 //! - Personal keys are kept as hashes only; their values exist in the answer that made them.
 //! - Every function behaves alike on both databases; every test runs on both.
 
 #![forbid(unsafe_code)]
 
+mod activity;
+mod actor;
 mod bootstrap;
 mod catalog;
 mod connect;
@@ -29,6 +33,7 @@ pub mod key;
 mod level;
 mod migrations;
 mod organizations;
+mod page;
 mod personal_keys;
 mod projects;
 mod scopes;
@@ -38,15 +43,19 @@ mod time;
 mod users;
 
 pub use self::time::UtcTime;
+pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityScope};
+pub use actor::Actor;
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
+pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::organizations::{FeatureKeys, Model as Organization};
 pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationIds};
 pub use entities::projects::Model as Project;
 pub use entities::users::Model as User;
-pub use error::{CatalogError, ChangeError};
+pub use error::{CatalogError, ChangeError, Violation};
 pub use level::Level;
-pub use organizations::{MemberOrganization, Page, PageRequest};
+pub use organizations::MemberOrganization;
+pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewPersonalKey};
 pub use projects::{NewProject, ProjectKey};
 pub use scopes::{FAMILIES, Need, ScopeError, Scopes};

@@ -1,16 +1,19 @@
 //! Organizations and who belongs to them.
 
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_memberships as memberships, organizations, projects};
 use crate::error::{CatalogError, ChangeError};
 use crate::level::Level;
+use crate::page::{Page, PageRequest};
 use crate::personal_keys::Caller;
-use crate::projects::{NewProject, insert_project};
+use crate::projects::{NewProject, insert_project, project_made};
 use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveValue, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
-    QueryOrder, QuerySelect,
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
 /// The longest name of an organization, in characters.
@@ -31,24 +34,6 @@ pub struct MemberOrganization {
     pub member_count: u64,
 }
 
-/// Which part of a list is wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct PageRequest {
-    /// The most rows.
-    pub limit: u64,
-    /// How many to skip.
-    pub offset: u64,
-}
-
-/// A part of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T> {
-    /// How long the whole list is.
-    pub count: u64,
-    /// The rows of this part.
-    pub rows: Vec<T>,
-}
-
 impl Catalog {
     /// Makes an organization with a project "Default project". Whoever is named becomes its owner.
     ///
@@ -57,10 +42,11 @@ impl Catalog {
     /// The name is empty or too long.
     pub async fn create_organization(
         &self,
+        actor: &Actor,
         name: &str,
         owner_user_id: Option<i64>,
     ) -> Result<organizations::Model, ChangeError> {
-        let name = checked_name("the name of an organization", name, NAME_CHARS_MAX)?;
+        let name = checked_name("the name of an organization", "name", name, NAME_CHARS_MAX)?;
         let project = NewProject::named("Default project").checked()?;
         let transaction = self.begin().await?;
         let made = async {
@@ -73,7 +59,9 @@ impl Catalog {
                 let id = organization.id;
                 insert_membership(&transaction, id, user_id, Level::Owner, now).await?;
             }
-            insert_project(&transaction, organization.id, project, now).await?;
+            let project = insert_project(&transaction, organization.id, project, now).await?;
+            self.organization_made(&transaction, actor, &organization, &project)
+                .await?;
             Ok(organization)
         };
         let organization = made.await.map_err(|error: DbErr| self.error(&error))?;
@@ -167,6 +155,27 @@ impl Catalog {
         Ok(visible.first().map(|oldest| oldest.organization_id))
     }
 
+    /// Writes down that an organization was made, and its first project.
+    pub(crate) async fn organization_made(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization: &organizations::Model,
+        project: &projects::Model,
+    ) -> Result<(), DbErr> {
+        let (id, name) = (organization.id, organization.name.as_str());
+        let made = Deed::new(
+            Activity::Created,
+            ActivityScope::Organization,
+            id,
+            &id,
+            name,
+        )
+        .field("name", (), name);
+        self.record(within, actor, made).await?;
+        self.record(within, actor, project_made(project)).await
+    }
+
     async fn as_member(
         &self,
         organization: organizations::Model,
@@ -218,12 +227,19 @@ fn level_in(visible: &[memberships::Model], organization_id: Uuid) -> Option<Lev
 /// A name without white space at its ends, of 1 to `chars_max` characters.
 pub(crate) fn checked_name(
     what: &'static str,
+    field: &'static str,
     name: &str,
     chars_max: usize,
 ) -> Result<String, ChangeError> {
     let name = name.trim();
-    if name.is_empty() || name.chars().count() > chars_max {
-        return Err(ChangeError::BadName { what, chars_max });
+    let empty = name.is_empty();
+    if empty || name.chars().count() > chars_max {
+        return Err(ChangeError::BadName {
+            what,
+            field,
+            empty,
+            chars_max,
+        });
     }
     Ok(name.to_owned())
 }
@@ -327,9 +343,9 @@ mod tests {
 
     #[test]
     fn names_are_trimmed_and_bounded() {
-        assert_eq!(checked_name("it", " a ", 3).unwrap(), "a");
-        assert_eq!(checked_name("it", "äöü", 3).unwrap(), "äöü");
-        assert!(checked_name("it", " \t", 3).is_err());
-        assert!(checked_name("it", "abcd", 3).is_err());
+        assert_eq!(checked_name("it", "name", " a ", 3).unwrap(), "a");
+        assert_eq!(checked_name("it", "name", "äöü", 3).unwrap(), "äöü");
+        assert!(checked_name("it", "name", " \t", 3).is_err());
+        assert!(checked_name("it", "name", "abcd", 3).is_err());
     }
 }

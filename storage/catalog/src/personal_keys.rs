@@ -1,8 +1,10 @@
 //! Personal keys: making, finding, revoking.
 
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
-use crate::entities::users;
+use crate::entities::{organization_memberships as memberships, users};
 use crate::error::{CatalogError, ChangeError};
 use crate::key::{PersonalKey, mask};
 use crate::organizations::checked_name;
@@ -11,8 +13,8 @@ use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Condition;
 use sea_orm::{
-    ActiveValue, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
-    QueryOrder,
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
 /// The longest label, in characters.
@@ -21,6 +23,9 @@ const LABEL_CHARS_MAX: usize = 40;
 const KEYS_PER_USER_MAX: u64 = 100;
 /// How old the time of last use may grow before it is written again, in microseconds.
 const LAST_USED_STEP_MICROS: i64 = 3_600_000_000;
+
+/// In how many organizations' logs a key's changes are written at most, oldest memberships first.
+const ORGANIZATIONS_TOLD_MAX: u64 = 100;
 
 /// What a new personal key needs.
 #[derive(Clone, Debug)]
@@ -59,6 +64,14 @@ pub struct Caller {
     pub scoped_organizations: Option<OrganizationIds>,
 }
 
+impl Caller {
+    /// Who will have made the changes of this request.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor::user(&self.user, Some(self.key_id))
+    }
+}
+
 impl Catalog {
     /// Makes a personal key.
     ///
@@ -67,9 +80,10 @@ impl Catalog {
     /// No such user, a bad label, an expiry that has passed, or too many keys.
     pub async fn create_personal_key(
         &self,
+        actor: &Actor,
         new: NewPersonalKey,
     ) -> Result<CreatedPersonalKey, ChangeError> {
-        let label = checked_name("the label of a key", &new.label, LABEL_CHARS_MAX)?;
+        let label = checked_name("the label of a key", "label", &new.label, LABEL_CHARS_MAX)?;
         let now = self.now();
         if new.expires_at.is_some_and(|at| at <= now) {
             return Err(ChangeError::Expired);
@@ -98,6 +112,11 @@ impl Catalog {
         };
         let made = insert_personal_key(&transaction, user.id, &value, terms, now).await;
         let record = made.map_err(|error| self.error(&error))?;
+        let deed = key_deed(Activity::Created, &record)
+            .field("label", (), &record.label)
+            .field("scopes", (), &record.scopes);
+        let noted = self.record_of_key(&transaction, actor, deed, &record).await;
+        noted.map_err(|error| self.error(&error))?;
         self.commit(transaction).await?;
         Ok(CreatedPersonalKey { value, record })
     }
@@ -128,7 +147,11 @@ impl Catalog {
     /// # Errors
     ///
     /// No such key, or it was revoked before.
-    pub async fn revoke_personal_key(&self, id_or_key: &str) -> Result<keys::Model, ChangeError> {
+    pub async fn revoke_personal_key(
+        &self,
+        actor: &Actor,
+        id_or_key: &str,
+    ) -> Result<keys::Model, ChangeError> {
         let which = match (Uuid::parse_str(id_or_key), PersonalKey::parse(id_or_key)) {
             (Ok(id), _) => keys::Column::Id.eq(id),
             (_, Ok(key)) => keys::Column::KeyHash.eq(key.hash()),
@@ -152,6 +175,11 @@ impl Catalog {
         };
         let revoked = keys::Entity::update(change).exec(&transaction).await;
         let revoked = revoked.map_err(|error| self.error(&error))?;
+        let deed = key_deed(Activity::Deleted, &revoked);
+        let noted = self
+            .record_of_key(&transaction, actor, deed, &revoked)
+            .await;
+        noted.map_err(|error| self.error(&error))?;
         self.commit(transaction).await?;
         Ok(revoked)
     }
@@ -194,6 +222,34 @@ impl Catalog {
         }))
     }
 
+    /// Writes a key's deed into the logs of the organizations that it reaches: a key belongs to
+    /// its owner, but those are whom it concerns.
+    pub(crate) async fn record_of_key(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        deed: Deed,
+        key: &keys::Model,
+    ) -> Result<(), DbErr> {
+        let mut reached = memberships::Entity::find()
+            .filter(memberships::Column::UserId.eq(key.user_id))
+            .order_by_asc(memberships::Column::JoinedAt)
+            .order_by_asc(memberships::Column::Id);
+        if let Some(only) = &key.scoped_organizations {
+            let only = only.0.iter().copied();
+            reached = reached.filter(memberships::Column::OrganizationId.is_in(only));
+        }
+        let reached = reached.limit(ORGANIZATIONS_TOLD_MAX).all(within).await?;
+        for membership in &reached {
+            let seen = deed.seen_by(Some(membership.organization_id));
+            self.record(within, actor, seen).await?;
+        }
+        if reached.is_empty() {
+            self.record(within, actor, deed).await?;
+        }
+        Ok(())
+    }
+
     /// Writes the time of last use, at most hourly.
     async fn touch(&self, record: &keys::Model, now: UtcTime) -> Result<(), CatalogError> {
         let due = UtcTime(now.0.saturating_sub(LAST_USED_STEP_MICROS));
@@ -208,6 +264,16 @@ impl Catalog {
         let touched = keys::Entity::update(change).exec(&self.db).await;
         touched.map(drop).map_err(|error| self.error(&error))
     }
+}
+
+pub(crate) fn key_deed(activity: Activity, key: &keys::Model) -> Deed {
+    Deed::new(
+        activity,
+        ActivityScope::PersonalKey,
+        None,
+        &key.id,
+        &key.label,
+    )
 }
 
 /// Keys that work at `now`.

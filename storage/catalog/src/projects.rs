@@ -1,5 +1,7 @@
 //! Projects and their keys.
 
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organizations, projects};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
@@ -53,7 +55,7 @@ impl NewProject {
     /// Checks name and key, and makes a key if none was chosen.
     pub(crate) fn checked(self) -> Result<CheckedProject, ChangeError> {
         Ok(CheckedProject {
-            name: checked_name("the name of a project", &self.name, NAME_CHARS_MAX)?,
+            name: checked_name("the name of a project", "name", &self.name, NAME_CHARS_MAX)?,
             key: checked_key(self.key)?,
             timezone: self.timezone,
             anonymize_ips: self.anonymize_ips,
@@ -119,6 +121,7 @@ impl Catalog {
     /// No such organization, a bad name or key, or another project has the key.
     pub async fn create_project(
         &self,
+        actor: &Actor,
         organization_id: Uuid,
         new: NewProject,
     ) -> Result<projects::Model, ChangeError> {
@@ -136,7 +139,8 @@ impl Catalog {
         }
         let made = insert_project(&transaction, organization_id, new, self.now()).await;
         let project = made.map_err(|error| self.key_error(&error))?;
-        self.announce(transaction).await?;
+        self.announce(transaction, actor, project_made(&project))
+            .await?;
         Ok(project)
     }
 
@@ -175,20 +179,17 @@ impl Catalog {
     /// says that it is meant to. No such project, a bad key, or another project has it.
     pub async fn create_project_key(
         &self,
+        actor: &Actor,
         team_id: TeamId,
         chosen: Option<String>,
     ) -> Result<projects::Model, ChangeError> {
         let transaction = self.begin().await?;
-        if self
-            .lock_project(&transaction, team_id)
-            .await?
-            .api_token
-            .is_some()
-        {
+        let before = self.lock_project(&transaction, team_id).await?;
+        if before.api_token.is_some() {
             return Err(ChangeError::HasKey(team_id.0));
         }
-        self.set_key(transaction, team_id, Some(checked_key(chosen)?))
-            .await
+        let key = checked_key(chosen)?;
+        self.set_key(transaction, actor, &before, Some(key)).await
     }
 
     /// Replaces a project's key; the old one is refused from then on, within 2 seconds everywhere.
@@ -198,13 +199,14 @@ impl Catalog {
     /// No such project, a bad key, or another project has it.
     pub async fn rotate_project_key(
         &self,
+        actor: &Actor,
         team_id: TeamId,
         chosen: Option<String>,
     ) -> Result<projects::Model, ChangeError> {
         let transaction = self.begin().await?;
-        self.lock_project(&transaction, team_id).await?;
-        self.set_key(transaction, team_id, Some(checked_key(chosen)?))
-            .await
+        let before = self.lock_project(&transaction, team_id).await?;
+        let key = checked_key(chosen)?;
+        self.set_key(transaction, actor, &before, Some(key)).await
     }
 
     /// Takes a project's key away; it accepts no events until it is given another.
@@ -212,7 +214,11 @@ impl Catalog {
     /// # Errors
     ///
     /// No project has this key.
-    pub async fn revoke_project_key(&self, key: &str) -> Result<projects::Model, ChangeError> {
+    pub async fn revoke_project_key(
+        &self,
+        actor: &Actor,
+        key: &str,
+    ) -> Result<projects::Model, ChangeError> {
         let transaction = self.begin().await?;
         let found = projects::Entity::find()
             .filter(projects::Column::ApiToken.eq(key))
@@ -223,7 +229,7 @@ impl Catalog {
             what: "project key",
             name: mask(key),
         })?;
-        self.set_key(transaction, TeamId(project.id), None).await
+        self.set_key(transaction, actor, &project, None).await
     }
 
     /// Sets whether clients' addresses are left out of a project's events.
@@ -233,11 +239,12 @@ impl Catalog {
     /// No such project.
     pub async fn set_anonymize_ips(
         &self,
+        actor: &Actor,
         team_id: TeamId,
         anonymize_ips: bool,
     ) -> Result<projects::Model, ChangeError> {
         let transaction = self.begin().await?;
-        self.lock_project(&transaction, team_id).await?;
+        let before = self.lock_project(&transaction, team_id).await?;
         let change = projects::ActiveModel {
             id: ActiveValue::Unchanged(team_id.0),
             anonymize_ips: ActiveValue::Set(anonymize_ips),
@@ -246,18 +253,21 @@ impl Catalog {
         };
         let changed = projects::Entity::update(change).exec(&transaction).await;
         let project = changed.map_err(|error| self.error(&error))?;
-        self.announce(transaction).await?;
+        let deed = project_deed(Activity::Updated, &before);
+        let deed = deed.field("anonymize_ips", before.anonymize_ips, anonymize_ips);
+        self.announce(transaction, actor, deed).await?;
         Ok(project)
     }
 
     async fn set_key(
         &self,
         transaction: DatabaseTransaction,
-        team_id: TeamId,
+        actor: &Actor,
+        before: &projects::Model,
         key: Option<String>,
     ) -> Result<projects::Model, ChangeError> {
         let change = projects::ActiveModel {
-            id: ActiveValue::Unchanged(team_id.0),
+            id: ActiveValue::Unchanged(before.id),
             api_token_imported: ActiveValue::Set(key.as_deref().is_some_and(is_imported)),
             api_token: ActiveValue::Set(key),
             updated_at: ActiveValue::Set(self.now()),
@@ -265,7 +275,10 @@ impl Catalog {
         };
         let changed = projects::Entity::update(change).exec(&transaction).await;
         let project = changed.map_err(|error| self.key_error(&error))?;
-        self.announce(transaction).await?;
+        let masked = |project: &projects::Model| project.api_token.as_deref().map(mask);
+        let deed = project_deed(Activity::Updated, before);
+        let deed = deed.field("api_token", masked(before), masked(&project));
+        self.announce(transaction, actor, deed).await?;
         Ok(project)
     }
 
@@ -290,9 +303,18 @@ impl Catalog {
         })
     }
 
-    async fn announce(&self, transaction: DatabaseTransaction) -> Result<(), CatalogError> {
-        let counted = self.keys_changed(&transaction).await;
-        counted.map_err(|error| self.error(&error))?;
+    /// Ends a change that the ingestion path must notice.
+    async fn announce(
+        &self,
+        transaction: DatabaseTransaction,
+        actor: &Actor,
+        deed: Deed,
+    ) -> Result<(), CatalogError> {
+        let written = async {
+            self.record(&transaction, actor, deed).await?;
+            self.keys_changed(&transaction).await
+        };
+        written.await.map_err(|error| self.error(&error))?;
         self.commit(transaction).await
     }
 
@@ -303,6 +325,16 @@ impl Catalog {
             self.error(error).into()
         }
     }
+}
+
+pub(crate) fn project_made(project: &projects::Model) -> Deed {
+    project_deed(Activity::Created, project).field("name", (), &project.name)
+}
+
+fn project_deed(activity: Activity, project: &projects::Model) -> Deed {
+    let organization_id = project.organization_id;
+    let scope = ActivityScope::Project;
+    Deed::new(activity, scope, organization_id, &project.id, &project.name)
 }
 
 pub(crate) async fn insert_project<C: ConnectionTrait>(

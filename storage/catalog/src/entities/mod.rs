@@ -1,5 +1,6 @@
 //! The tables, one file each. They stay inside this crate: callers get the models only.
 
+pub mod activity_log;
 pub mod catalog_versions;
 pub mod organization_memberships;
 pub mod organizations;

@@ -7,6 +7,7 @@
 mod m0001_organizations;
 mod m0002_personal_api_keys;
 mod m0003_catalog_versions;
+mod m0005_activity_log;
 
 use crate::connect::begin_write;
 use crate::error::{CatalogError, Place};
@@ -24,8 +25,15 @@ impl MigratorTrait for Migrator {
             Box::new(m0001_organizations::Migration),
             Box::new(m0002_personal_api_keys::Migration),
             Box::new(m0003_catalog_versions::Migration),
+            Box::new(m0005_activity_log::Migration),
         ]
     }
+}
+
+/// How many there are, for tests of upgrades.
+#[cfg(feature = "testing")]
+pub(crate) fn migrations_count() -> u32 {
+    u32::try_from(Migrator::migrations().len()).unwrap_or(u32::MAX)
 }
 
 /// Applies what is pending; `steps` stops early, for tests of upgrades.

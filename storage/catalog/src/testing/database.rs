@@ -1,6 +1,7 @@
 //! One empty database for one test.
 
 use super::TestPostgres;
+use crate::migrations::migrations_count;
 use crate::{Catalog, CatalogError};
 use sea_orm::{ConnectionTrait, Database, DbErr};
 use tempfile::TempDir;
@@ -67,6 +68,12 @@ impl TestDatabase {
     /// What the database says.
     pub async fn execute(&self, sql: &str) -> Result<(), DbErr> {
         execute(&self.url, sql).await
+    }
+
+    /// How many migrations there are.
+    #[must_use]
+    pub fn migrations() -> u32 {
+        migrations_count()
     }
 
     /// A catalog as the first `steps` migrations left it.

@@ -2,7 +2,7 @@
 
 use millrace_catalog::key::{PersonalKey, ProjectKeyForm};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog, ChangeError, Level, PageRequest};
+use millrace_catalog::{Actor, BootstrapOptions, Catalog, ChangeError, Level, PageRequest};
 
 on_both!(
     an_empty_catalog_is_filled_once,
@@ -101,7 +101,10 @@ async fn chosen_keys_are_used(database: TestDatabase) {
 
 async fn nothing_is_made_where_organizations_are(database: TestDatabase) {
     let catalog = open(&database).await;
-    catalog.create_organization("Ours", None).await.unwrap();
+    catalog
+        .create_organization(&Actor::system(), "Ours", None)
+        .await
+        .unwrap();
     assert!(
         catalog
             .bootstrap(BootstrapOptions::default())

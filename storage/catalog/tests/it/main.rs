@@ -31,6 +31,7 @@ macro_rules! on_both {
     )+ };
 }
 
+mod activity;
 mod bootstrap;
 mod open;
 mod organizations;

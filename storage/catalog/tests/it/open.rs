@@ -3,9 +3,6 @@
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
 use millrace_catalog::{BootstrapOptions, Catalog, CatalogError};
 
-/// How many migrations there are.
-const MIGRATIONS: u32 = 3;
-
 on_both!(
     reopening_keeps_everything,
     many_may_open_an_empty_catalog_at_once,
@@ -48,7 +45,7 @@ async fn many_may_open_an_empty_catalog_at_once(database: TestDatabase) {
 }
 
 async fn every_older_schema_is_upgraded(database: TestDatabase) {
-    for steps in 0..MIGRATIONS {
+    for steps in 0..TestDatabase::migrations() {
         let old = if database.is_sqlite() {
             TestDatabase::sqlite()
         } else {

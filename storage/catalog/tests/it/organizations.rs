@@ -1,7 +1,7 @@
 //! Organizations, users and projects.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, Scopes};
+use millrace_catalog::{Actor, Catalog, ChangeError, NewPersonalKey, NewUser, PageRequest, Scopes};
 
 on_both!(
     slugs_stay_unique,
@@ -34,7 +34,11 @@ async fn slugs_stay_unique(database: TestDatabase) {
     let making: Vec<_> = (0..6)
         .map(|_| {
             let catalog = catalog.clone();
-            tokio::spawn(async move { catalog.create_organization("Same name", None).await })
+            tokio::spawn(async move {
+                catalog
+                    .create_organization(&Actor::system(), "Same name", None)
+                    .await
+            })
         })
         .collect();
     let mut slugs = Vec::new();
@@ -56,19 +60,19 @@ async fn callers_see_their_own_organizations_in_pages(database: TestDatabase) {
     for name in ["One", "Two", "Three"] {
         ids.push(
             catalog
-                .create_organization(name, Some(ann))
+                .create_organization(&Actor::system(), name, Some(ann))
                 .await
                 .unwrap()
                 .id,
         );
     }
     let foreign = catalog
-        .create_organization("Bob's", Some(bob))
+        .create_organization(&Actor::system(), "Bob's", Some(bob))
         .await
         .unwrap()
         .id;
     let key = catalog
-        .create_personal_key(key_of("ann@example.com"))
+        .create_personal_key(&Actor::system(), key_of("ann@example.com"))
         .await
         .unwrap();
     let caller = catalog
@@ -113,18 +117,21 @@ async fn a_key_for_some_organizations_sees_only_those(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     let ann = user(&catalog, "ann@example.com").await;
     let hidden = catalog
-        .create_organization("One", Some(ann))
+        .create_organization(&Actor::system(), "One", Some(ann))
         .await
         .unwrap()
         .id;
     let seen = catalog
-        .create_organization("Two", Some(ann))
+        .create_organization(&Actor::system(), "Two", Some(ann))
         .await
         .unwrap()
         .id;
     let mut new = key_of("ann@example.com");
     new.scoped_organizations = Some(vec![seen]);
-    let key = catalog.create_personal_key(new).await.unwrap();
+    let key = catalog
+        .create_personal_key(&Actor::system(), new)
+        .await
+        .unwrap();
     let caller = catalog
         .authenticate(key.value.expose())
         .await
@@ -179,12 +186,15 @@ async fn users_are_found_whatever_the_case(database: TestDatabase) {
 async fn names_are_checked(database: TestDatabase) {
     let catalog = Catalog::open(database.url()).await.unwrap();
     for name in ["", "  ", &"x".repeat(65)] {
-        let error = catalog.create_organization(name, None).await.unwrap_err();
+        let error = catalog
+            .create_organization(&Actor::system(), name, None)
+            .await
+            .unwrap_err();
         assert!(matches!(error, ChangeError::BadName { .. }), "{error:?}");
     }
     assert!(catalog.list_organizations().await.unwrap().is_empty());
     catalog
-        .create_organization(&"ü".repeat(64), None)
+        .create_organization(&Actor::system(), &"ü".repeat(64), None)
         .await
         .unwrap();
 }

@@ -2,7 +2,9 @@
 
 use millrace_catalog::key::PersonalKey;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog, ChangeError, NewPersonalKey, Scopes, UtcTime};
+use millrace_catalog::{
+    Actor, BootstrapOptions, Catalog, ChangeError, NewPersonalKey, Scopes, UtcTime,
+};
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
 
@@ -42,8 +44,14 @@ fn wish() -> NewPersonalKey {
 
 async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
-    let by_id = catalog.create_personal_key(wish()).await.unwrap();
-    let by_value = catalog.create_personal_key(wish()).await.unwrap();
+    let by_id = catalog
+        .create_personal_key(&Actor::system(), wish())
+        .await
+        .unwrap();
+    let by_value = catalog
+        .create_personal_key(&Actor::system(), wish())
+        .await
+        .unwrap();
     assert_eq!(by_id.record.mask_value, by_id.value.mask());
     assert_ne!(by_id.record.key_hash, by_id.value.expose());
     let revocations = [
@@ -63,7 +71,7 @@ async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
         );
         assert!(
             catalog
-                .revoke_personal_key(&name)
+                .revoke_personal_key(&Actor::system(), &name)
                 .await
                 .unwrap()
                 .revoked_at
@@ -76,7 +84,10 @@ async fn a_key_works_until_it_is_revoked(database: TestDatabase) {
                 .unwrap()
                 .is_none()
         );
-        let error = catalog.revoke_personal_key(&name).await.unwrap_err();
+        let error = catalog
+            .revoke_personal_key(&Actor::system(), &name)
+            .await
+            .unwrap_err();
         assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
         assert!(!error.to_string().contains(key.value.expose()));
     }
@@ -94,19 +105,28 @@ async fn a_key_works_until_it_expires(database: TestDatabase) {
     let (catalog, clock) = open(&database).await;
     let mut new = wish();
     new.expires_at = Some(UtcTime(START.0 + HOUR_MICROS));
-    let key = catalog.create_personal_key(new.clone()).await.unwrap();
+    let key = catalog
+        .create_personal_key(&Actor::system(), new.clone())
+        .await
+        .unwrap();
     for (at, works) in [(0, true), (HOUR_MICROS - 1, true), (HOUR_MICROS, false)] {
         clock.set(START.plus_micros(at));
         let caller = catalog.authenticate(key.value.expose()).await.unwrap();
         assert_eq!(caller.is_some(), works, "after {at} µs");
     }
-    let error = catalog.create_personal_key(new).await.unwrap_err();
+    let error = catalog
+        .create_personal_key(&Actor::system(), new)
+        .await
+        .unwrap_err();
     assert!(matches!(error, ChangeError::Expired), "{error:?}");
 }
 
 async fn the_time_of_last_use_is_written_at_most_hourly(database: TestDatabase) {
     let (catalog, clock) = open(&database).await;
-    let key = catalog.create_personal_key(wish()).await.unwrap();
+    let key = catalog
+        .create_personal_key(&Actor::system(), wish())
+        .await
+        .unwrap();
     assert_eq!(key.record.last_used_at, None);
     for (at, written) in [(1, 1), (HOUR_MICROS, 1), (HOUR_MICROS + 1, HOUR_MICROS + 1)] {
         clock.set(START.plus_micros(at));
@@ -134,7 +154,10 @@ async fn bad_wishes_are_refused(database: TestDatabase) {
         email: "nobody@localhost".to_owned(),
         ..wish()
     };
-    let error = catalog.create_personal_key(unknown_user).await.unwrap_err();
+    let error = catalog
+        .create_personal_key(&Actor::system(), unknown_user)
+        .await
+        .unwrap_err();
     assert!(
         matches!(error, ChangeError::NotFound { what: "user", .. }),
         "{error:?}"
@@ -144,11 +167,14 @@ async fn bad_wishes_are_refused(database: TestDatabase) {
             label: label.to_owned(),
             ..wish()
         };
-        let error = catalog.create_personal_key(new).await.unwrap_err();
+        let error = catalog
+            .create_personal_key(&Actor::system(), new)
+            .await
+            .unwrap_err();
         assert!(matches!(error, ChangeError::BadName { .. }), "{error:?}");
     }
     let error = catalog
-        .revoke_personal_key("phx_garbage")
+        .revoke_personal_key(&Actor::system(), "phx_garbage")
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::BadKey(_)), "{error:?}");
@@ -157,14 +183,23 @@ async fn bad_wishes_are_refused(database: TestDatabase) {
 async fn a_user_has_at_most_100_keys(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     for _ in 1..100 {
-        catalog.create_personal_key(wish()).await.unwrap();
+        catalog
+            .create_personal_key(&Actor::system(), wish())
+            .await
+            .unwrap();
     }
-    let error = catalog.create_personal_key(wish()).await.unwrap_err();
+    let error = catalog
+        .create_personal_key(&Actor::system(), wish())
+        .await
+        .unwrap_err();
     assert!(matches!(error, ChangeError::TooManyKeys(100)), "{error:?}");
     let first = catalog.list_personal_keys(None).await.unwrap()[0].id;
     catalog
-        .revoke_personal_key(&first.to_string())
+        .revoke_personal_key(&Actor::system(), &first.to_string())
         .await
         .unwrap();
-    catalog.create_personal_key(wish()).await.unwrap();
+    catalog
+        .create_personal_key(&Actor::system(), wish())
+        .await
+        .unwrap();
 }

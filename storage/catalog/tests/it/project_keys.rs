@@ -1,7 +1,7 @@
 //! Project keys: made, chosen, rotated, revoked, and how others notice.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, NewProject, Project};
+use millrace_catalog::{Actor, Catalog, ChangeError, NewProject, Project};
 use millrace_rows::TeamId;
 
 on_both!(
@@ -14,12 +14,17 @@ on_both!(
     unknown_projects_are_named,
 );
 
+/// Who makes the changes here.
+const SYSTEM: Actor = Actor::system();
 /// Our form, and not our checksum: so are the keys of the service that our users come from.
 const IMPORTED: &str = "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 async fn open(database: &TestDatabase) -> (Catalog, Project) {
     let catalog = Catalog::open(database.url()).await.unwrap();
-    catalog.create_organization("Ours", None).await.unwrap();
+    catalog
+        .create_organization(&SYSTEM, "Ours", None)
+        .await
+        .unwrap();
     let project = catalog.list_projects(None).await.unwrap().remove(0);
     (catalog, project)
 }
@@ -34,7 +39,7 @@ async fn a_rotated_key_is_dead_and_the_new_one_works(database: TestDatabase) {
     let old = project.api_token.unwrap();
     assert_eq!(team_of(&catalog, &old).await, Some(project.id));
     let rotated = catalog
-        .rotate_project_key(TeamId(project.id), None)
+        .rotate_project_key(&SYSTEM, TeamId(project.id), None)
         .await
         .unwrap();
     let new = rotated.api_token.unwrap();
@@ -47,17 +52,24 @@ async fn a_project_without_key_can_be_given_one(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let id = TeamId(project.id);
     let key = project.api_token.unwrap();
-    let error = catalog.create_project_key(id, None).await.unwrap_err();
+    let error = catalog
+        .create_project_key(&SYSTEM, id, None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, ChangeError::HasKey(_)), "{error:?}");
     assert_eq!(
-        catalog.revoke_project_key(&key).await.unwrap().api_token,
+        catalog
+            .revoke_project_key(&SYSTEM, &key)
+            .await
+            .unwrap()
+            .api_token,
         None
     );
     assert_eq!(team_of(&catalog, &key).await, None);
-    let error = catalog.revoke_project_key(&key).await.unwrap_err();
+    let error = catalog.revoke_project_key(&SYSTEM, &key).await.unwrap_err();
     assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}");
     let given = catalog
-        .create_project_key(id, Some("my-own-key".to_owned()))
+        .create_project_key(&SYSTEM, id, Some("my-own-key".to_owned()))
         .await
         .unwrap();
     assert_eq!(given.api_token.as_deref(), Some("my-own-key"));
@@ -72,21 +84,24 @@ async fn a_key_belongs_to_one_project(database: TestDatabase) {
     second.key = Some(taken.clone());
     let organization = project.organization_id;
     let error = catalog
-        .create_project(organization, second)
+        .create_project(&SYSTEM, organization, second)
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::KeyTaken), "{error:?}");
     let second = NewProject::named("Second");
-    let second = catalog.create_project(organization, second).await.unwrap();
+    let second = catalog
+        .create_project(&SYSTEM, organization, second)
+        .await
+        .unwrap();
     let error = catalog
-        .rotate_project_key(TeamId(second.id), Some(taken))
+        .rotate_project_key(&SYSTEM, TeamId(second.id), Some(taken))
         .await
         .unwrap_err();
     assert!(matches!(error, ChangeError::KeyTaken), "{error:?}");
     for key in ["", " ", "phx_personal", "a b", "ключ", &"k".repeat(65)] {
         let chosen = Some(key.to_owned());
         let error = catalog
-            .rotate_project_key(TeamId(second.id), chosen)
+            .rotate_project_key(&SYSTEM, TeamId(second.id), chosen)
             .await
             .unwrap_err();
         assert!(
@@ -116,12 +131,12 @@ async fn every_change_moves_the_counter(database: TestDatabase) {
         match step {
             "rotate" => drop(
                 catalog
-                    .rotate_project_key(id, Some("a".to_owned()))
+                    .rotate_project_key(&SYSTEM, id, Some("a".to_owned()))
                     .await
                     .unwrap(),
             ),
             "anonymize" => {
-                catalog.set_anonymize_ips(id, true).await.unwrap();
+                catalog.set_anonymize_ips(&SYSTEM, id, true).await.unwrap();
                 assert!(
                     elsewhere
                         .project_by_key("a")
@@ -131,23 +146,28 @@ async fn every_change_moves_the_counter(database: TestDatabase) {
                         .anonymize_ips
                 );
             }
-            "revoke" => drop(catalog.revoke_project_key("a").await.unwrap()),
-            "give" => drop(catalog.create_project_key(id, None).await.unwrap()),
+            "revoke" => drop(catalog.revoke_project_key(&SYSTEM, "a").await.unwrap()),
+            "give" => drop(catalog.create_project_key(&SYSTEM, id, None).await.unwrap()),
             "create project" => {
                 let new = NewProject::named("Second");
                 catalog
-                    .create_project(project.organization_id, new)
+                    .create_project(&SYSTEM, project.organization_id, new)
                     .await
                     .unwrap();
             }
-            _ => drop(catalog.create_organization("Theirs", None).await.unwrap()),
+            _ => drop(
+                catalog
+                    .create_organization(&SYSTEM, "Theirs", None)
+                    .await
+                    .unwrap(),
+            ),
         }
         let now = elsewhere.keys_version().await.unwrap();
         assert!(now > seen, "{step}");
         seen = now;
     }
     catalog
-        .rotate_project_key(id, Some("a b".to_owned()))
+        .rotate_project_key(&SYSTEM, id, Some("a b".to_owned()))
         .await
         .unwrap_err();
     assert_eq!(
@@ -163,14 +183,14 @@ async fn keys_from_elsewhere_are_listed_if_they_look_like_ours(database: TestDat
     assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
     for (key, listed) in [(IMPORTED, true), ("other-form", false), (IMPORTED, true)] {
         catalog
-            .rotate_project_key(id, Some(key.to_owned()))
+            .rotate_project_key(&SYSTEM, id, Some(key.to_owned()))
             .await
             .unwrap();
         assert_eq!(team_of(&catalog, key).await, Some(project.id));
         let expected: &[&str] = if listed { &[IMPORTED] } else { &[] };
         assert_eq!(catalog.imported_project_keys(10).await.unwrap(), expected);
     }
-    catalog.revoke_project_key(IMPORTED).await.unwrap();
+    catalog.revoke_project_key(&SYSTEM, IMPORTED).await.unwrap();
     assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
 }
 
@@ -178,7 +198,7 @@ async fn team_ids_are_never_used_again(database: TestDatabase) {
     let (catalog, project) = open(&database).await;
     let organization = project.organization_id;
     let last = catalog
-        .create_project(organization, NewProject::named("Last"))
+        .create_project(&SYSTEM, organization, NewProject::named("Last"))
         .await
         .unwrap();
     assert!(last.id > project.id);
@@ -187,7 +207,7 @@ async fn team_ids_are_never_used_again(database: TestDatabase) {
         .await
         .unwrap();
     let next = catalog
-        .create_project(organization, NewProject::named("Next"))
+        .create_project(&SYSTEM, organization, NewProject::named("Next"))
         .await
         .unwrap();
     assert!(next.id > last.id);
@@ -196,14 +216,14 @@ async fn team_ids_are_never_used_again(database: TestDatabase) {
 async fn unknown_projects_are_named(database: TestDatabase) {
     let (catalog, _) = open(&database).await;
     let error = catalog
-        .rotate_project_key(TeamId(4711), None)
+        .rotate_project_key(&SYSTEM, TeamId(4711), None)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "there is no project \"4711\"");
     assert!(catalog.project(TeamId(4711)).await.unwrap().is_none());
     let nowhere = uuid::Uuid::nil();
     let error = catalog
-        .create_project(nowhere, NewProject::named("A"))
+        .create_project(&SYSTEM, nowhere, NewProject::named("A"))
         .await
         .unwrap_err();
     assert!(

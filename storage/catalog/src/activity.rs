@@ -1,0 +1,256 @@
+//! The activity log: who changed what. An entry is written in the transaction of its change, so
+//! there is neither a change without an entry nor an entry without a change.
+//!
+//! Entries hold no secrets: keys appear as masks, the fields of destinations as names only.
+
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::activity_log as log;
+use crate::error::CatalogError;
+use crate::page::{Page, PageRequest};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveEnum, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, DeriveActiveEnum,
+    EntityTrait, EnumIter, FromJsonQueryResult, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// What kind of thing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text")]
+#[allow(missing_docs, reason = "named after what they are")]
+pub enum ActivityScope {
+    #[sea_orm(string_value = "Organization")]
+    Organization,
+    #[sea_orm(string_value = "OrganizationMembership")]
+    Membership,
+    #[sea_orm(string_value = "OrganizationInvite")]
+    Invite,
+    #[sea_orm(string_value = "OrganizationDomain")]
+    Domain,
+    #[sea_orm(string_value = "Project")]
+    Project,
+    #[sea_orm(string_value = "PersonalAPIKey")]
+    PersonalKey,
+    #[sea_orm(string_value = "Role")]
+    Role,
+    #[sea_orm(string_value = "ProxyRecord")]
+    ProxyRecord,
+    #[sea_orm(string_value = "BatchExport")]
+    BatchExport,
+    #[sea_orm(string_value = "Plugin")]
+    Plugin,
+    #[sea_orm(string_value = "PluginConfig")]
+    PluginConfig,
+    #[sea_orm(string_value = "HistoricalMigration")]
+    HistoricalMigration,
+}
+
+impl ActivityScope {
+    /// The name that tables and the API use.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.to_value()
+    }
+
+    /// The scope of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::try_from_value(&name.to_owned()).ok()
+    }
+}
+
+/// What was done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "named after what they are")]
+pub enum Activity {
+    Created,
+    Updated,
+    Deleted,
+    Installed,
+    Uninstalled,
+    Enabled,
+    Disabled,
+    ConfigUpdated,
+}
+
+impl Activity {
+    /// The name that tables and the API use.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.to_value()
+    }
+}
+
+/// What an entry says of the change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct ActivityDetail {
+    /// What people called the thing then.
+    pub name: String,
+    /// Which fields changed.
+    pub changes: Vec<ActivityChange>,
+}
+
+/// One changed field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActivityChange {
+    /// The scope of the entry.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `created`, `changed` or `deleted`.
+    pub action: String,
+    /// Its name in the API.
+    pub field: String,
+    /// Null if it was not set.
+    pub before: Value,
+    /// Null if it is not set any more.
+    pub after: Value,
+}
+
+/// An entry to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Deed {
+    organization_id: Option<Uuid>,
+    scope: ActivityScope,
+    item_id: String,
+    activity: Activity,
+    detail: ActivityDetail,
+}
+
+impl Deed {
+    /// `item_id` is the id in the API's paths, `name` what people call the thing.
+    pub(crate) fn new(
+        activity: Activity,
+        scope: ActivityScope,
+        organization_id: impl Into<Option<Uuid>>,
+        item_id: &dyn fmt::Display,
+        name: &str,
+    ) -> Self {
+        Self {
+            organization_id: organization_id.into(),
+            scope,
+            item_id: item_id.to_string(),
+            activity,
+            detail: ActivityDetail {
+                name: name.to_owned(),
+                changes: Vec::new(),
+            },
+        }
+    }
+
+    /// Adds a field if it changed.
+    pub(crate) fn field(
+        mut self,
+        name: &str,
+        before: impl Serialize,
+        after: impl Serialize,
+    ) -> Self {
+        let before = serde_json::to_value(before).unwrap_or_default();
+        let after = serde_json::to_value(after).unwrap_or_default();
+        if before != after {
+            let action = match (before.is_null(), after.is_null()) {
+                (true, _) => "created",
+                (_, true) => "deleted",
+                _ => "changed",
+            };
+            self.detail.changes.push(ActivityChange {
+                kind: self.scope.name(),
+                action: action.to_owned(),
+                field: name.to_owned(),
+                before,
+                after,
+            });
+        }
+        self
+    }
+
+    /// Whether no field changed: then nothing needs writing, neither row nor entry.
+    #[allow(dead_code, reason = "for the resources that follow")]
+    pub(crate) fn changes_nothing(&self) -> bool {
+        self.detail.changes.is_empty()
+    }
+
+    /// The same deed as another organization sees it.
+    pub(crate) fn seen_by(&self, organization_id: Option<Uuid>) -> Self {
+        Self {
+            organization_id,
+            ..self.clone()
+        }
+    }
+}
+
+/// Which entries are wanted.
+#[derive(Clone, Debug)]
+pub struct ActivityFilter {
+    /// Of which organization.
+    pub organization_id: Uuid,
+    /// Of these kinds only; none: all.
+    pub scopes: Vec<ActivityScope>,
+    /// Of this thing only.
+    pub item_id: Option<String>,
+}
+
+impl Catalog {
+    /// The entries of an organization, newest first.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_activity(
+        &self,
+        filter: &ActivityFilter,
+        page: PageRequest,
+    ) -> Result<Page<log::Model>, CatalogError> {
+        let mut query = log::Entity::find()
+            .filter(log::Column::OrganizationId.eq(filter.organization_id))
+            .order_by_desc(log::Column::CreatedAt)
+            .order_by_desc(log::Column::Id);
+        if !filter.scopes.is_empty() {
+            query = query.filter(log::Column::Scope.is_in(filter.scopes.iter().copied()));
+        }
+        if let Some(item_id) = &filter.item_id {
+            query = query.filter(log::Column::ItemId.eq(item_id.as_str()));
+        }
+        let read = async {
+            Ok(Page {
+                count: query.clone().count(&self.db).await?,
+                rows: query
+                    .offset(page.offset)
+                    .limit(page.limit)
+                    .all(&self.db)
+                    .await?,
+            })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// Writes an entry within the transaction of its change.
+    pub(crate) async fn record(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        deed: Deed,
+    ) -> Result<(), DbErr> {
+        let row = log::ActiveModel {
+            id: ActiveValue::Set(Uuid::now_v7()),
+            organization_id: ActiveValue::Set(deed.organization_id),
+            user_id: ActiveValue::Set(actor.user_id()),
+            key_id: ActiveValue::Set(actor.key_id()),
+            actor_name: ActiveValue::Set(actor.name().to_owned()),
+            actor_email: ActiveValue::Set(actor.email().map(str::to_owned)),
+            activity: ActiveValue::Set(deed.activity),
+            scope: ActiveValue::Set(deed.scope),
+            item_id: ActiveValue::Set(deed.item_id),
+            detail: ActiveValue::Set(deed.detail),
+            created_at: ActiveValue::Set(self.now()),
+        };
+        log::Entity::insert(row)
+            .exec_without_returning(within)
+            .await
+            .map(drop)
+    }
+}

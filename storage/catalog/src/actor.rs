@@ -1,0 +1,82 @@
+//! Who makes a change.
+
+use crate::entities::users;
+use sea_orm::prelude::Uuid;
+
+/// Who makes a change. Every function that writes takes one, because every write leaves an entry
+/// in the activity log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// A person, through a personal key or while signing up.
+    User {
+        /// Who.
+        user_id: i64,
+        /// As it was then; may be empty.
+        first_name: String,
+        /// As it was then.
+        email: String,
+        /// With which key; `None` while signing up.
+        key_id: Option<Uuid>,
+    },
+    /// Whoever may open the database: the operator at a terminal.
+    CommandLine,
+    /// Millrace itself.
+    System,
+}
+
+impl Actor {
+    /// A person, with the key that was presented.
+    #[must_use]
+    pub fn user(user: &users::Model, key_id: Option<Uuid>) -> Self {
+        Self::User {
+            user_id: user.id,
+            first_name: user.first_name.clone(),
+            email: user.email.clone(),
+            key_id,
+        }
+    }
+
+    /// The operator at a terminal.
+    #[must_use]
+    pub const fn command_line() -> Self {
+        Self::CommandLine
+    }
+
+    /// Millrace itself.
+    #[must_use]
+    pub const fn system() -> Self {
+        Self::System
+    }
+
+    /// The person's number, if it is a person.
+    #[must_use]
+    pub const fn user_id(&self) -> Option<i64> {
+        match self {
+            Self::User { user_id, .. } => Some(*user_id),
+            Self::CommandLine | Self::System => None,
+        }
+    }
+
+    /// What the log calls them.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::User { first_name, .. } => first_name,
+            Self::CommandLine => "Command line",
+            Self::System => "System",
+        }
+    }
+
+    pub(crate) fn email(&self) -> Option<&str> {
+        match self {
+            Self::User { email, .. } => Some(email),
+            Self::CommandLine | Self::System => None,
+        }
+    }
+
+    pub(crate) const fn key_id(&self) -> Option<Uuid> {
+        match self {
+            Self::User { key_id, .. } => *key_id,
+            Self::CommandLine | Self::System => None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The activity log: every write leaves an entry.
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Activity, ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog,
+    NewPersonalKey, NewProject, PageRequest, Scopes,
+};
+use millrace_rows::TeamId;
+use serde_json::json;
+use uuid::Uuid;
+
+on_both!(
+    every_write_leaves_an_entry_with_who_and_what,
+    a_refused_write_leaves_none,
+    keys_are_logged_where_they_reach_and_without_their_values,
+    entries_are_filtered_and_paged,
+);
+
+const ALL: PageRequest = PageRequest {
+    limit: 100,
+    offset: 0,
+};
+
+async fn entries(catalog: &Catalog, organization_id: Uuid) -> Vec<ActivityEntry> {
+    let filter = ActivityFilter {
+        organization_id,
+        scopes: Vec::new(),
+        item_id: None,
+    };
+    catalog.list_activity(&filter, ALL).await.unwrap().rows
+}
+
+/// A catalog with one organization, its owner's caller and the project.
+async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, TeamId) {
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let options = BootstrapOptions::default();
+    let made = catalog.bootstrap(options).await.unwrap().unwrap();
+    let key = made.personal_api_key.expose();
+    let caller = catalog.authenticate(key).await.unwrap().unwrap();
+    (catalog, caller.actor(), made.organization_id, made.team_id)
+}
+
+async fn every_write_leaves_an_entry_with_who_and_what(database: TestDatabase) {
+    let (catalog, ann, id, team_id) = open(&database).await;
+    let first: Vec<_> = entries(&catalog, id).await;
+    let first: Vec<_> = first.iter().map(|e| (e.scope, e.activity)).collect();
+    let made = [
+        (ActivityScope::PersonalKey, Activity::Created),
+        (ActivityScope::Project, Activity::Created),
+        (ActivityScope::Organization, Activity::Created),
+    ];
+    assert_eq!(first, made);
+    let changed = catalog.set_anonymize_ips(&ann, team_id, true).await;
+    let changed = changed.unwrap();
+    let newest = entries(&catalog, id).await.remove(0);
+    assert_eq!(newest.scope, ActivityScope::Project);
+    assert_eq!(newest.activity, Activity::Updated);
+    assert_eq!(newest.item_id, team_id.to_string());
+    assert_eq!(newest.detail.name, changed.name);
+    assert_eq!(newest.user_id, ann.user_id());
+    assert_eq!(newest.actor_email.as_deref(), Some("owner@localhost"));
+    assert!(newest.key_id.is_some());
+    assert_eq!(
+        serde_json::to_value(&newest.detail.changes).unwrap(),
+        json!([{
+            "type": "Project",
+            "action": "changed",
+            "field": "anonymize_ips",
+            "before": false,
+            "after": true,
+        }])
+    );
+    let operator = Actor::command_line();
+    let rotated = catalog.rotate_project_key(&operator, team_id, None).await;
+    let key = rotated.unwrap().api_token.unwrap();
+    let newest = entries(&catalog, id).await.remove(0);
+    assert_eq!((newest.user_id, newest.actor_email), (None, None));
+    assert_eq!(newest.actor_name, "Command line");
+    let text = serde_json::to_string(&newest.detail).unwrap();
+    assert!(!text.contains(&key) && text.contains("api_token"), "{text}");
+}
+
+async fn a_refused_write_leaves_none(database: TestDatabase) {
+    let (catalog, ann, id, team_id) = open(&database).await;
+    let before = entries(&catalog, id).await;
+    let bad = Some("a b".to_owned());
+    let refused = catalog.rotate_project_key(&ann, team_id, bad).await;
+    refused.unwrap_err();
+    assert_eq!(entries(&catalog, id).await, before);
+}
+
+async fn keys_are_logged_where_they_reach_and_without_their_values(database: TestDatabase) {
+    let (catalog, ann, first, _) = open(&database).await;
+    let owner = ann.user_id();
+    let second = catalog.create_organization(&ann, "Second", owner).await;
+    let second = second.unwrap().id;
+    let new = NewPersonalKey {
+        email: "owner@localhost".to_owned(),
+        label: "Only there".to_owned(),
+        scopes: Scopes::all(),
+        expires_at: None,
+        scoped_organizations: Some(vec![second]),
+    };
+    let key = catalog.create_personal_key(&ann, new).await.unwrap();
+    let there = entries(&catalog, second).await.remove(0);
+    assert_eq!(there.scope, ActivityScope::PersonalKey);
+    assert_eq!(there.item_id, key.record.id.to_string());
+    let text = serde_json::to_string(&there.detail).unwrap();
+    assert!(!text.contains(key.value.expose()), "{text}");
+    assert!(!text.contains(&key.record.key_hash), "{text}");
+    let here = entries(&catalog, first).await;
+    assert!(here.iter().all(|e| e.item_id != there.item_id));
+}
+
+async fn entries_are_filtered_and_paged(database: TestDatabase) {
+    let (catalog, ann, id, team_id) = open(&database).await;
+    for name in ["A", "B", "C"] {
+        let new = NewProject::named(name);
+        catalog.create_project(&ann, id, new).await.unwrap();
+    }
+    let filter = ActivityFilter {
+        organization_id: id,
+        scopes: vec![ActivityScope::Project],
+        item_id: None,
+    };
+    let page = PageRequest {
+        limit: 2,
+        offset: 1,
+    };
+    let part = catalog.list_activity(&filter, page).await.unwrap();
+    let names: Vec<_> = part.rows.iter().map(|e| e.detail.name.as_str()).collect();
+    assert_eq!((part.count, names.as_slice()), (4, ["B", "A"].as_slice()));
+    let filter = ActivityFilter {
+        item_id: Some(team_id.to_string()),
+        ..filter
+    };
+    let part = catalog.list_activity(&filter, ALL).await.unwrap();
+    assert_eq!(part.count, 1);
+    assert_eq!(part.rows[0].detail.name, "Default project");
+}
