@@ -8,6 +8,7 @@
 //! | `auth` | from the `Authorization` header to a caller with scopes |
 //! | `page` | `limit`, `offset` and the envelope of lists |
 //! | `error` | the one shape of errors |
+//! | [`mail`] | invitations and notices through SMTP |
 //! | `routes` | one file for each resource: filter, handlers, wire types |
 //!
 //! Invariants:
@@ -22,6 +23,7 @@ mod api;
 mod app;
 mod auth;
 mod error;
+pub mod mail;
 mod page;
 mod routes;
 mod server;

@@ -12,8 +12,10 @@
     reason = "tests"
 )]
 
+mod mail;
 mod organizations;
 mod server;
+mod servers;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, Bootstrap, BootstrapOptions, Catalog, NewPersonalKey, Scopes};
