@@ -8,6 +8,8 @@
 //! | `auth` | from the `Authorization` header to a caller with scopes |
 //! | `page` | `limit`, `offset` and the envelope of lists |
 //! | `error` | the one shape of errors |
+//! | [`certificates`] | whether a text is a certificate |
+//! | [`dns`], [`domain_name`] | proofs of domains, aliases; the one form of a name |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | `routes` | one file for each resource: filter, handlers, wire types |
 //!
@@ -22,6 +24,9 @@
 mod api;
 mod app;
 mod auth;
+pub mod certificates;
+pub mod dns;
+pub mod domain_name;
 mod error;
 pub mod mail;
 mod page;

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod dns;
 mod mail;
 mod organizations;
 mod server;

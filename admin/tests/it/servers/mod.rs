@@ -1,5 +1,6 @@
 //! Real servers that the API talks to: Python programs on loopback.
 
+pub mod dns;
 pub mod smtp;
 
 use serde_json::Value;
