@@ -11,6 +11,7 @@
 //! | [`certificates`] | whether a text is a certificate |
 //! | [`dns`], [`domain_name`] | proofs of domains, aliases; the one form of a name |
 //! | [`mail`] | invitations and notices through SMTP |
+//! | [`proxy_check`] | how far a reverse proxy's domain is |
 //! | `routes` | one file for each resource: filter, handlers, wire types |
 //!
 //! Invariants:
@@ -30,6 +31,7 @@ pub mod domain_name;
 mod error;
 pub mod mail;
 mod page;
+pub mod proxy_check;
 mod routes;
 mod server;
 

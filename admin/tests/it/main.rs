@@ -15,6 +15,7 @@
 mod dns;
 mod mail;
 mod organizations;
+mod proxy_check;
 mod server;
 mod servers;
 
