@@ -8,7 +8,8 @@
 //! | `bootstrap` | the first organization, project, owner and keys |
 //! | `organizations`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
-//! | `scopes`, `level` | what keys and members may do; no I/O |
+//! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
+//! | `transaction` | how a change begins, decides and ends |
 //! | `entities`, `migrations` | the tables and their history |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for who asked |
 //!
@@ -29,9 +30,11 @@ mod catalog;
 mod connect;
 mod entities;
 mod error;
+mod features;
 pub mod key;
 mod level;
 mod migrations;
+mod names;
 mod organizations;
 mod page;
 mod personal_keys;
@@ -40,6 +43,7 @@ mod scopes;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
+mod transaction;
 mod users;
 
 pub use self::time::UtcTime;
@@ -53,10 +57,11 @@ pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationId
 pub use entities::projects::Model as Project;
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
+pub use features::{FEATURES, Feature};
 pub use level::Level;
-pub use organizations::MemberOrganization;
+pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewPersonalKey};
-pub use projects::{NewProject, ProjectKey};
+pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use scopes::{FAMILIES, Need, ScopeError, Scopes};
 pub use users::NewUser;

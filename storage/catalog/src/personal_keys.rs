@@ -7,7 +7,7 @@ use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
 use crate::entities::{organization_memberships as memberships, users};
 use crate::error::{CatalogError, ChangeError};
 use crate::key::{PersonalKey, mask};
-use crate::organizations::checked_name;
+use crate::names::checked_name;
 use crate::scopes::Scopes;
 use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;

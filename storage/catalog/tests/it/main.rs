@@ -34,6 +34,9 @@ macro_rules! on_both {
 mod activity;
 mod bootstrap;
 mod open;
+mod organization_changes;
 mod organizations;
 mod personal_keys;
 mod project_keys;
+mod projects;
+mod stand;
