@@ -83,6 +83,16 @@ async fn starttls_is_used_and_the_user_authenticated() {
 }
 
 #[tokio::test]
+async fn smtps_is_encrypted_from_the_first_byte() {
+    let mut smtp = SmtpServer::starttls(&["--implicit", "--user", "ann", "pw"]).await;
+    let settings = smtp.settings_of("smtps", "ann:pw@", "");
+    invite(&Outbox::new(settings), invitation());
+    let mail = smtp.server.next().await;
+    let how = (&mail["encrypted"], &mail["user"]);
+    assert_eq!(how, (&json!(true), &json!("ann")));
+}
+
+#[tokio::test]
 async fn nothing_is_sent_to_a_server_that_cannot_prove_itself() {
     let mut smtp = SmtpServer::starttls(&[]).await;
     let url = format!("smtp://127.0.0.1:{}?tls=required", smtp.server.port);

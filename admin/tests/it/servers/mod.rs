@@ -26,6 +26,8 @@ impl PythonServer {
     pub async fn start(script: &str, arguments: &[&str]) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/servers");
         let mut child = Command::new(python())
+            // What the libraries think of odd settings is what some tests are about.
+            .args(["-W", "ignore"])
             .arg(folder.join(script))
             .args(arguments)
             .stdin(Stdio::piped())

@@ -1,8 +1,9 @@
 """An SMTP server on loopback. Prints its port, then each message that it took as a line of JSON.
 
-usage: smtp.py [--tls CERTIFICATE KEY] [--user NAME PASSWORD] [--refuse CODE TIMES] [--silent]
+usage: smtp.py [--tls CERTIFICATE KEY [--implicit]] [--user NAME PASSWORD] [--refuse CODE TIMES]
+               [--silent]
 
---tls     STARTTLS, without which nothing is taken
+--tls     STARTTLS, without which nothing is taken; --implicit: TLS from the first byte
 --user    the one that may send
 --refuse  answers the first messages with this code
 --silent  accepts connections and says nothing
@@ -40,7 +41,7 @@ class Handler:
         taken = {
             "from": envelope.mail_from,
             "to": envelope.rcpt_tos,
-            "encrypted": session.ssl is not None,
+            "encrypted": server.transport.get_extra_info("sslcontext") is not None,
             "user": (session.auth_data.login.decode() if session.auth_data else None),
             "headers": headers,
             "defects": [str(defect) for defect in message.defects],
@@ -54,17 +55,24 @@ class Handler:
 def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tls", nargs=2)
+    parser.add_argument("--implicit", action="store_true")
     parser.add_argument("--user", nargs=2)
     parser.add_argument("--refuse", nargs=2, type=int, default=[0, 0])
     parser.add_argument("--silent", action="store_true")
     return parser.parse_args()
 
 
-def protocol(options):
+def encryption(options):
+    if not options.tls:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*options.tls)
+    return context
+
+
+def protocol(options, context):
     keywords = {}
-    if options.tls:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(*options.tls)
+    if context and not options.implicit:
         keywords |= {"tls_context": context, "require_starttls": True}
     if options.user:
         wanted = tuple(word.encode() for word in options.user)
@@ -76,7 +84,7 @@ def protocol(options):
         keywords |= {
             "authenticator": authenticate,
             "auth_required": True,
-            "auth_require_tls": bool(options.tls),
+            "auth_require_tls": bool(options.tls) and not options.implicit,
         }
     handler = Handler(*options.refuse)
     return lambda: asyncio.Protocol() if options.silent else SMTP(handler, **keywords)
@@ -84,11 +92,15 @@ def protocol(options):
 
 async def main():
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(protocol(options()), "127.0.0.1", 0)
+    chosen = options()
+    context = encryption(chosen)
+    server = await loop.create_server(
+        protocol(chosen, context), "127.0.0.1", 0, ssl=context if chosen.implicit else None
+    )
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 
 
-# What clients do wrong is what some tests are about.
+# Broken conversations are what some tests are about.
 logging.disable()
 asyncio.run(main())

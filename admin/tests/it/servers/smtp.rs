@@ -55,7 +55,12 @@ impl SmtpServer {
 
     /// Settings for it. `user` is `name:password@` or nothing, `query` what follows the port.
     pub fn settings(&self, user: &str, query: &str) -> MailSettings {
-        let url = format!("smtp://{user}127.0.0.1:{}{query}", self.server.port);
+        self.settings_of("smtp", user, query)
+    }
+
+    /// The same with another scheme.
+    pub fn settings_of(&self, scheme: &str, user: &str, query: &str) -> MailSettings {
+        let url = format!("{scheme}://{user}127.0.0.1:{}{query}", self.server.port);
         let authority = self.authority.as_ref().map(String::as_bytes);
         MailSettings::new(&url, FROM, authority)
             .unwrap()
