@@ -78,8 +78,9 @@ impl Fixture {
         if let Some(key) = key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
+        let services = millrace_admin::Services::new(self.catalog.clone());
         let response = request
-            .reply(&millrace_admin::routes(self.catalog.clone()))
+            .reply(&millrace_admin::routes(services).unwrap())
             .await;
         Answer {
             status: response.status().as_u16(),

@@ -6,6 +6,7 @@
 //! | `connect` | from a URL to a pool; what makes SQLite durable |
 //! | `actor`, `activity` | who makes a change; the log of all changes |
 //! | `bootstrap` | the first organization, project, owner and keys |
+//! | `idempotency` | requests that are made once however often they are sent |
 //! | `organizations`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
@@ -31,6 +32,7 @@ mod connect;
 mod entities;
 mod error;
 mod features;
+mod idempotency;
 pub mod key;
 mod level;
 mod migrations;
@@ -58,10 +60,11 @@ pub use entities::projects::Model as Project;
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
+pub use idempotency::{IdempotencyClaim, KeptAnswer};
 pub use level::Level;
 pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewPersonalKey};
 pub use projects::{NewProject, ProjectChange, ProjectKey};
-pub use scopes::{FAMILIES, Need, ScopeError, Scopes};
+pub use scopes::{FAMILIES, Need, OPERATOR, ScopeError, Scopes};
 pub use users::NewUser;
