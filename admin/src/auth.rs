@@ -6,9 +6,8 @@ use crate::operation::{Access, Operation};
 use crate::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use millrace_catalog::{Caller, Catalog, Level, MemberOrganization, Need};
+use millrace_catalog::{Caller, Catalog, Level, Need};
 use std::net::IpAddr;
-use uuid::Uuid;
 
 /// Finds the caller. Wrong keys count against the address they come from; right ones are served
 /// however many wrong ones came before.
@@ -72,40 +71,19 @@ pub(crate) fn check_access(operation: &Operation, context: &Context) -> Result<(
         }
         _ => Level::Member,
     };
-    if organization.membership_level < needed {
+    if organization.membership.level < needed {
         let detail = match needed {
             Level::Owner => "Only an owner of the organization may do this.",
             _ => "Only administrators and owners of the organization may do this.",
         };
         return Err(ApiError::forbidden(detail));
     }
-    let disabled = &organization.organization.disabled_features.0;
     match operation.feature {
-        Some(feature) if disabled.iter().any(|key| key == feature) => {
+        Some(feature) if !organization.organization.has_feature(feature) => {
             Err(ApiError::feature_missing(feature))
         }
         _ => Ok(()),
     }
-}
-
-/// The organization of a path, if the caller sees it; `@current` is the oldest membership.
-///
-/// # Errors
-///
-/// 404 for foreign, unknown and malformed ids alike.
-pub(crate) async fn organization(
-    catalog: &Catalog,
-    caller: &Caller,
-    id: &str,
-) -> Result<MemberOrganization, ApiError> {
-    let id = if id == "@current" {
-        catalog.current_organization_of(caller).await?
-    } else {
-        Uuid::parse_str(id).ok()
-    };
-    let id = id.ok_or_else(ApiError::not_found)?;
-    let found = catalog.organization_of(caller, id).await?;
-    found.ok_or_else(ApiError::not_found)
 }
 
 /// The key of `Authorization: Bearer <key>`; the scheme in any case.

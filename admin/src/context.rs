@@ -5,7 +5,7 @@ use crate::page::{self, Envelope, LIMIT_MAX};
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
-use millrace_catalog::{Actor, Caller, Catalog, MemberOrganization, Page, PageRequest};
+use millrace_catalog::{Access, Actor, Caller, Catalog, Page, PageRequest, Project};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -19,9 +19,11 @@ pub(crate) struct Context {
     pub(crate) request: Arc<Request>,
     /// Who asks; always there unless the operation is open to all.
     pub(crate) caller: Option<Arc<Caller>>,
-    /// The organization of the path and the caller's level in it; always there if the path has
-    /// an `{organization_id}`.
-    pub(crate) organization: Option<Arc<MemberOrganization>>,
+    /// The organization of the path and the caller's place in it; always there if the path has
+    /// an `{organization_id}` or a `{project_id}`.
+    pub(crate) organization: Option<Arc<Access>>,
+    /// The project of the path; always there if it has a `{project_id}`.
+    pub(crate) project: Option<Arc<Project>>,
 }
 
 /// The head of a request.
@@ -62,14 +64,32 @@ impl Context {
         Ok(Actor::user(&caller.user, Some(caller.key_id)))
     }
 
-    /// The organization of the path, with the caller's level in it.
+    /// The organization of the path, with the caller's place in it.
     ///
     /// # Errors
     ///
     /// 404 if the path names none.
-    pub(crate) fn organization(&self) -> Result<&MemberOrganization, ApiError> {
+    pub(crate) fn organization(&self) -> Result<&Access, ApiError> {
         let organization = self.organization.as_deref();
         organization.ok_or_else(ApiError::not_found)
+    }
+
+    /// The same, its id only.
+    ///
+    /// # Errors
+    ///
+    /// 404 if the path names none.
+    pub(crate) fn organization_id(&self) -> Result<Uuid, ApiError> {
+        Ok(self.organization()?.organization.id)
+    }
+
+    /// The project of the path.
+    ///
+    /// # Errors
+    ///
+    /// 404 if the path names none.
+    pub(crate) fn project(&self) -> Result<&Project, ApiError> {
+        self.project.as_deref().ok_or_else(ApiError::not_found)
     }
 
     /// A parameter of the path as it was sent, decoded.

@@ -7,6 +7,7 @@
 //! | `app`, `router`, `server` | the whole; from path to operation; the accept loop |
 //! | `stages`, `change` | the way of a request, in order |
 //! | `auth`, `throttle`, `origin` | who asks, how often, from where |
+//! | `scope` | what a path speaks of |
 //! | `body`, `schema`, `violation` | from bytes to a checked body; the first error in it |
 //! | `idempotency`, `etag` | the same request twice; versions of a resource |
 //! | `context`, `services` | what handlers are given |
@@ -50,6 +51,7 @@ mod response;
 mod router;
 mod routes;
 mod schema;
+mod scope;
 mod server;
 mod services;
 mod stages;

@@ -26,15 +26,16 @@
 //! }
 //!
 //! async fn create(context: Context, new: NewRole) -> Result<RoleBody, ApiError> {
-//!     let organization_id = context.organization()?.organization.id;
-//!     let made = context.catalog().create_role(organization_id, new.name).await?;
+//!     let (actor, id) = (context.actor()?, context.organization_id()?);
+//!     let made = context.catalog().create_role(&actor, id, &new.name).await?;
 //!     Ok(made.into())
 //! }
 //! ```
 //!
-//! - **Paths** are templates with a slash at the end. `{organization_id}` is resolved before the
-//!   handler runs ([`Context::organization`]); `@current` in it, too. Other parameters are read
-//!   by [`Context::uuid`], [`Context::integer`] and [`Context::text`].
+//! - **Paths** are templates with a slash at the end. `{organization_id}` and `{project_id}` are
+//!   resolved before the handler runs, `@current` too ([`Context::organization`],
+//!   [`Context::project`]). Other parameters are read by [`Context::uuid`], [`Context::integer`]
+//!   and [`Context::text`].
 //! - **Kinds**: [`Operation::list`], [`get`](Operation::get), [`create`](Operation::create) (201),
 //!   [`patch`](Operation::patch) (with `PUT` beside it), [`delete`](Operation::delete) (204),
 //!   [`action`](Operation::action) (`POST`, 200), [`patch_action`](Operation::patch_action).
@@ -273,7 +274,7 @@ impl Operation {
         answer: AnswerSchema,
         run: Arc<Run>,
     ) -> Self {
-        let access = if path.contains("{organization_id}") {
+        let access = if path.contains("{organization_id}") || path.contains("{project_id}") {
             Access::Level(Level::Member)
         } else {
             Access::Authenticated

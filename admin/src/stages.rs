@@ -19,6 +19,7 @@ use crate::origin::{Origin, Peer};
 use crate::request_id;
 use crate::response::{self, Success};
 use crate::router::PathItem;
+use crate::scope;
 use crate::throttle::Allowance;
 use bytes::{Buf, Bytes};
 use futures_util::Stream;
@@ -148,6 +149,7 @@ impl Arrived {
             request: self.request.clone(),
             caller: None,
             organization: None,
+            project: None,
         };
         let headers = &self.request.headers;
         let is_open = match operation {
@@ -172,10 +174,7 @@ impl Arrived {
             Some(operation) => auth::check_scopes(&caller, operation.scopes)?,
             None => auth::check_scopes(&caller, &reading(&self.item))?,
         }
-        if let Some(id) = self.request.parameters.get("organization_id") {
-            let seen = auth::organization(catalog, &caller, id).await?;
-            context.organization = Some(Arc::new(seen));
-        }
+        scope::resolve(catalog, &caller, &mut context).await?;
         context.caller = Some(Arc::new(caller));
         if let Some(operation) = operation {
             auth::check_access(operation, &context)?;

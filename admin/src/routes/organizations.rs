@@ -89,5 +89,9 @@ async fn list(context: Context) -> Result<Envelope<OrganizationBody>, ApiError> 
 }
 
 async fn retrieve(context: Context) -> Result<OrganizationBody, ApiError> {
-    Ok(context.organization()?.clone().into())
+    let (caller, id) = (context.caller()?, context.organization_id()?);
+    let found = context.catalog().organization_of(caller, id).await?;
+    found
+        .map(OrganizationBody::from)
+        .ok_or_else(ApiError::not_found)
 }

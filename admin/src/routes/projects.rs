@@ -5,7 +5,7 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Need, Page, Project};
+use millrace_catalog::{Need, Project};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,6 +21,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
             .about("List the projects of an organization")
+            .query("search", "string", "Only those with this in their names.")
             .scopes(&READ),
         Operation::get(ONE, retrieve)
             .about("Read a project")
@@ -91,30 +92,15 @@ impl From<Project> for ProjectBody {
 }
 
 async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
-    let projects = &context.organization()?.projects;
-    let page = context.page();
-    let skip = usize::try_from(page.offset).unwrap_or(usize::MAX);
-    let take = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let found = Page {
-        count: projects.len() as u64,
-        rows: projects.iter().skip(skip).take(take).cloned().collect(),
-    };
+    let (id, page) = (context.organization_id()?, context.page());
+    let search = context.query("search");
+    let found = context
+        .catalog()
+        .projects_of(id, search.as_deref(), page)
+        .await?;
     Ok(context.envelope(page, found))
 }
 
 async fn retrieve(context: Context) -> Result<ProjectBody, ApiError> {
-    let project = project(&context)?;
-    Ok(project.clone().into())
-}
-
-/// The project of a path; `@current` is the one with the lowest id.
-fn project(context: &Context) -> Result<&Project, ApiError> {
-    let mut projects = context.organization()?.projects.iter();
-    let found = if context.text("project_id") == "@current" {
-        projects.next()
-    } else {
-        let id = context.integer("project_id")?;
-        projects.find(|project| project.id == id)
-    };
-    found.ok_or_else(ApiError::not_found)
+    Ok(context.project()?.clone().into())
 }

@@ -62,6 +62,7 @@ pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
 pub use idempotency::{IdempotencyClaim, KeptAnswer};
 pub use level::Level;
+pub use millrace_rows::TeamId;
 pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewPersonalKey};
