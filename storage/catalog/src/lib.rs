@@ -65,7 +65,7 @@ pub use level::Level;
 pub use millrace_rows::TeamId;
 pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
-pub use personal_keys::{Caller, CreatedPersonalKey, NewPersonalKey};
+pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
 pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use scopes::{FAMILIES, Need, OPERATOR, ScopeError, Scopes};
 pub use users::NewUser;

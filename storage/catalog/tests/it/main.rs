@@ -36,6 +36,7 @@ mod bootstrap;
 mod open;
 mod organization_changes;
 mod organizations;
+mod own_keys;
 mod personal_keys;
 mod project_keys;
 mod projects;

@@ -14,11 +14,13 @@ pub const FIRST: PageRequest = PageRequest {
     limit: 100,
     offset: 0,
 };
+pub const DAY_MICROS: i64 = 86_400_000_000;
 pub const START: Micros = Micros(1_800_000_000_000_000);
 
 /// A catalog with an organization "Acme" that Ann owns.
 pub struct Stand {
     pub catalog: Catalog,
+    pub clock: TestClock,
     pub organization: Uuid,
     pub ann: User,
     /// Ann, as who changes something.
@@ -28,7 +30,7 @@ pub struct Stand {
 impl Stand {
     pub async fn new(database: &TestDatabase) -> Self {
         let clock = TestClock::at(START);
-        let opened = Catalog::open_with_clock(database.url(), Arc::new(clock));
+        let opened = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()));
         let catalog = opened.await.unwrap();
         let ann = add_user(&catalog, "ann").await;
         let owner = actor(&ann);
@@ -36,6 +38,7 @@ impl Stand {
         let organization = made.await.unwrap().id;
         Self {
             catalog,
+            clock,
             organization,
             owner,
             ann,
@@ -49,13 +52,23 @@ impl Stand {
 
     /// What a user may see with a key for everything.
     pub async fn caller(&self, user: &User) -> Caller {
-        let new = NewPersonalKey {
+        self.caller_with(user, |_| ()).await
+    }
+
+    /// The same with another key.
+    pub async fn caller_with(
+        &self,
+        user: &User,
+        change: impl FnOnce(&mut NewPersonalKey),
+    ) -> Caller {
+        let mut new = NewPersonalKey {
             email: user.email.clone(),
             label: "Test".to_owned(),
             scopes: Scopes::all(),
             expires_at: None,
             scoped_organizations: None,
         };
+        change(&mut new);
         let made = self.catalog.create_personal_key(&actor(user), new).await;
         let key = made.unwrap().value;
         let caller = self.catalog.authenticate(key.expose()).await.unwrap();
