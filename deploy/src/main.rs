@@ -9,7 +9,6 @@
 
 #![forbid(unsafe_code)]
 
-mod admin;
 mod bootstrap;
 mod cli;
 mod commands;

@@ -12,12 +12,8 @@
     reason = "tests"
 )]
 
-mod dns;
-mod mail;
 mod organizations;
-mod proxy_check;
 mod server;
-mod servers;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, Bootstrap, BootstrapOptions, Catalog, NewPersonalKey, Scopes};
@@ -78,9 +74,8 @@ impl Fixture {
         if let Some(key) = key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        let services = millrace_admin::Services::new(self.catalog.clone());
         let response = request
-            .reply(&millrace_admin::routes(services).unwrap())
+            .reply(&millrace_admin::routes(self.catalog.clone()))
             .await;
         Answer {
             status: response.status().as_u16(),

@@ -17,7 +17,7 @@
 //! | `splice`, `rows` | properties and rows as they are stored |
 //! | `report`, `reporter`, `error` | what the client is told |
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod error;
 mod facts;

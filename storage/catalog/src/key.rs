@@ -152,15 +152,7 @@ impl PersonalKey {
     /// so neither salt nor stretching would add anything.
     #[must_use]
     pub fn hash(&self) -> String {
-        use fmt::Write as _;
-        let digest = Sha256::digest(self.0.as_bytes());
-        digest
-            .iter()
-            .fold(String::with_capacity(64), |mut hex, byte| {
-                // Writing to a String cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            })
+        sha256_hex(self.0.as_bytes())
     }
 
     /// Whether this is the key whose hash was kept; takes the same time wherever they differ.
@@ -229,6 +221,19 @@ fn checksum(random: &[u8]) -> [char; CHECKSUM_CHARS] {
 fn base62_digit(value: u32) -> char {
     let digit = BASE62.get(value as usize % BASE62.len());
     char::from(digit.copied().unwrap_or(b'0'))
+}
+
+/// SHA-256 in lower-case hex.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    let digest = Sha256::digest(bytes);
+    digest
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 pub mod activity_log;
 pub mod catalog_versions;
-pub mod idempotency_keys;
 pub mod organization_memberships;
 pub mod organizations;
 pub mod personal_api_keys;
+pub mod plugin_configs;
+pub mod plugin_source_files;
+pub mod plugins;
 pub mod projects;
 pub mod users;

@@ -2,8 +2,6 @@
 
 mod database;
 mod postgres;
-mod statements;
 
 pub use database::TestDatabase;
 pub use postgres::TestPostgres;
-pub use statements::StatementCount;

@@ -33,11 +33,9 @@ macro_rules! on_both {
 
 mod activity;
 mod bootstrap;
+mod fixture;
 mod open;
-mod organization_changes;
 mod organizations;
-mod own_keys;
 mod personal_keys;
+mod plugins;
 mod project_keys;
-mod projects;
-mod stand;

@@ -1,0 +1,342 @@
+//! Creating, changing and deleting plugins.
+
+use super::family::{Family, Seen};
+use super::fields::{PluginFields, PluginRelease, check_url};
+use super::files::{self, ChangedFile, Installed};
+use super::{SeenPlugin, one};
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::plugins;
+use crate::error::{ChangeError, is_duplicate};
+use crate::transaction::{Trouble, for_change};
+use sea_orm::prelude::{Json, Uuid};
+use sea_orm::{
+    ActiveEnum, ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel,
+};
+use serde_json::json;
+
+/// Who changes plugins, where, and with what power.
+#[derive(Clone, Copy, Debug)]
+pub struct PluginWriter<'a> {
+    /// Who.
+    pub actor: &'a Actor,
+    /// Whose plugins.
+    pub organization_id: Uuid,
+    /// In which view.
+    pub family: Family,
+    /// Whether they may touch what every organization sees.
+    pub is_operator: bool,
+}
+
+/// What a new plugin needs; everything may be left out.
+#[derive(Clone, Debug, Default)]
+pub struct NewPlugin {
+    /// What the client says.
+    pub fields: PluginFields,
+    /// Where the catalogue has it.
+    pub url: Option<String>,
+    /// What the catalogue has there.
+    pub release: Option<PluginRelease>,
+}
+
+impl Catalog {
+    /// Makes a plugin; with a release, installs it.
+    ///
+    /// # Errors
+    ///
+    /// A bad field, an address that the organization has a plugin of, or a global plugin without
+    /// the operator's power.
+    pub async fn create_plugin(
+        &self,
+        writer: PluginWriter<'_>,
+        new: NewPlugin,
+    ) -> Result<SeenPlugin, ChangeError> {
+        new.fields.check()?;
+        new.url.as_deref().map_or(Ok(()), check_url)?;
+        if new.fields.is_global == Some(true) && !writer.is_operator {
+            return Err(global_needs_operator());
+        }
+        let installed = match new.release {
+            Some(release) => Some(Installed::prepare(release).await),
+            None => None,
+        };
+        let transaction = self.begin().await?;
+        let made = async {
+            let plugin = self.new_plugin(writer, new.fields, new.url, installed.as_ref());
+            let mut row = plugin.into_active_model().reset_all();
+            row.id = ActiveValue::NotSet;
+            let plugin = plugins::Entity::insert(row)
+                .exec_with_returning(&transaction)
+                .await
+                .map_err(url_taken)?;
+            if let Some(installed) = &installed {
+                files::write(&transaction, plugin.id, installed.files(), self.now()).await?;
+            }
+            let deed = deed(Activity::Installed, &plugin)
+                .field("name", (), &plugin.name)
+                .field("plugin_type", (), plugin.plugin_type.map(type_name))
+                .field("url", (), &plugin.url)
+                .field("tag", (), &plugin.tag)
+                .field("is_global", (), plugin.is_global);
+            self.record(&transaction, writer.actor, deed).await?;
+            found(&transaction, writer, plugin.id).await
+        };
+        let made = made.await.map_err(|trouble| self.settled(trouble))?;
+        self.commit(transaction).await?;
+        Ok(made)
+    }
+
+    /// Changes the fields that are given.
+    ///
+    /// # Errors
+    ///
+    /// No such plugin, another's, a bad field, or a global plugin without the operator's power.
+    pub async fn update_plugin(
+        &self,
+        writer: PluginWriter<'_>,
+        id: i64,
+        fields: PluginFields,
+    ) -> Result<SeenPlugin, ChangeError> {
+        fields.check()?;
+        let transaction = self.begin().await?;
+        let changed = async {
+            let before = changeable(&transaction, writer, id).await?;
+            let has_source = files::any(&transaction, id).await?;
+            let after = Self::with_fields(writer, &before, fields, has_source)?;
+            self.save(&transaction, writer, &before, after, Vec::new())
+                .await?;
+            found(&transaction, writer.anywhere(), id).await
+        };
+        let changed = changed.await.map_err(|trouble| self.settled(trouble))?;
+        self.commit(transaction).await?;
+        Ok(changed)
+    }
+
+    /// Deletes a plugin with its files and its uses.
+    ///
+    /// # Errors
+    ///
+    /// No such plugin, another's, or a global one, which others may use.
+    pub async fn delete_plugin(
+        &self,
+        writer: PluginWriter<'_>,
+        id: i64,
+    ) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let deleted = async {
+            let seen = found(&transaction, writer, id).await?;
+            if seen.plugin.is_global {
+                let detail = "A global plugin cannot be deleted, as other organizations may use it. \
+                     Set is_global to false first.";
+                return Err(ChangeError::invalid(None, "invalid_input", detail).into());
+            }
+            let plugin = changeable(&transaction, writer, id).await?;
+            plugins::Entity::delete_by_id(id).exec(&transaction).await?;
+            let deed = deed(Activity::Uninstalled, &plugin);
+            self.record(&transaction, writer.actor, deed).await?;
+            Ok(())
+        };
+        deleted
+            .await
+            .map_err(|trouble: Trouble| self.settled(trouble))?;
+        self.commit(transaction).await?;
+        Ok(())
+    }
+
+    fn new_plugin(
+        &self,
+        writer: PluginWriter<'_>,
+        fields: PluginFields,
+        url: Option<String>,
+        installed: Option<&Installed>,
+    ) -> plugins::Model {
+        let now = self.now();
+        let mut plugin = plugins::Model {
+            // The database numbers it.
+            id: 0,
+            organization_id: writer.organization_id,
+            plugin_type: None,
+            name: None,
+            description: None,
+            url,
+            icon: None,
+            config_schema: json!({}),
+            tag: None,
+            latest_tag: None,
+            is_global: fields.is_global.unwrap_or(false),
+            capabilities: json!({}),
+            metrics: Some(json!({})),
+            public_jobs: Some(json!({})),
+            is_destination: false,
+            is_frontend_app: false,
+            is_import_app: false,
+            is_transformation: false,
+            created_at: now,
+            updated_at: now,
+        };
+        let said = fields.capabilities.clone();
+        set_capabilities(
+            &mut plugin,
+            said.unwrap_or_else(|| writer.family.default_capabilities()),
+        );
+        if let Some(installed) = installed {
+            installed.apply(&mut plugin);
+        }
+        fields.apply(&mut plugin);
+        plugin
+    }
+
+    /// Sets what was given, as far as the writer may.
+    pub(super) fn with_fields(
+        writer: PluginWriter<'_>,
+        before: &plugins::Model,
+        mut fields: PluginFields,
+        has_source: bool,
+    ) -> Result<plugins::Model, ChangeError> {
+        let mut after = before.clone();
+        if let Some(is_global) = fields.is_global.filter(|now| *now != before.is_global) {
+            if !writer.is_operator {
+                return Err(global_needs_operator());
+            }
+            after.is_global = is_global;
+        }
+        if let Some(capabilities) = fields.capabilities.take().filter(|_| !has_source) {
+            set_capabilities(&mut after, capabilities);
+        }
+        fields.apply(&mut after);
+        Ok(after)
+    }
+
+    /// Writes what differs, and the entry that says so; `files` were written already.
+    pub(super) async fn save(
+        &self,
+        within: &DatabaseTransaction,
+        writer: PluginWriter<'_>,
+        before: &plugins::Model,
+        mut after: plugins::Model,
+        files: Vec<ChangedFile>,
+    ) -> Result<(), Trouble> {
+        let mut deed = differences(before, &after);
+        for file in files {
+            deed = deed.field(&file.name, file.before, file.after);
+        }
+        if deed.changes_nothing() {
+            return Ok(());
+        }
+        after.updated_at = self.now();
+        after.into_active_model().reset_all().update(within).await?;
+        self.record(within, writer.actor, deed).await?;
+        Ok(())
+    }
+}
+
+impl PluginWriter<'_> {
+    /// The same writer, past the view: a change may take a plugin out of the view that it was
+    /// changed in, and is answered all the same.
+    pub(super) fn anywhere(self) -> Self {
+        Self {
+            family: Family::Plugins,
+            ..self
+        }
+    }
+}
+
+/// A plugin that the writer sees.
+pub(super) async fn found(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+) -> Result<SeenPlugin, Trouble> {
+    let seen = one(within, writer.organization_id, writer.family, id).await?;
+    Ok(seen.ok_or_else(|| ChangeError::not_found("plugin", &id))?)
+}
+
+/// The same, for as long as the transaction lasts.
+pub(super) async fn found_for_change(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+) -> Result<SeenPlugin, Trouble> {
+    let row = plugins::Entity::find_by_id(id);
+    for_change(within, row).one(within).await?;
+    found(within, writer, id).await
+}
+
+/// A plugin that the writer may change.
+pub(super) async fn changeable(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+) -> Result<plugins::Model, Trouble> {
+    let plugin = found_for_change(within, writer, id).await?.plugin;
+    if plugin.organization_id != writer.organization_id {
+        let detail = "This plugin belongs to another organization, which alone may change it.";
+        return Err(ChangeError::forbidden(detail).into());
+    }
+    if plugin.is_global && !writer.is_operator {
+        return Err(global_needs_operator().into());
+    }
+    Ok(plugin)
+}
+
+/// Sets what a plugin can do, and with it where it is seen.
+pub(super) fn set_capabilities(plugin: &mut plugins::Model, capabilities: Json) {
+    let seen = Seen::by(&capabilities);
+    plugin.capabilities = capabilities;
+    plugin.is_destination = seen.destination;
+    plugin.is_frontend_app = seen.frontend_app;
+    plugin.is_import_app = seen.import_app;
+    plugin.is_transformation = seen.transformation;
+}
+
+fn global_needs_operator() -> ChangeError {
+    ChangeError::forbidden(
+        "Global plugins are the operator's to change: use a key with the scope operator.",
+    )
+}
+
+fn url_taken(error: DbErr) -> Trouble {
+    if is_duplicate(&error) {
+        let detail = "the organization has a plugin with this address already";
+        ChangeError::invalid("url", "unique", detail).into()
+    } else {
+        error.into()
+    }
+}
+
+fn type_name(plugin_type: plugins::PluginType) -> String {
+    plugin_type.to_value()
+}
+
+fn deed(activity: Activity, plugin: &plugins::Model) -> Deed {
+    let name = plugin.name.as_deref().unwrap_or_default();
+    let organization_id = plugin.organization_id;
+    Deed::new(
+        activity,
+        ActivityScope::Plugin,
+        organization_id,
+        &plugin.id,
+        name,
+    )
+}
+
+fn differences(before: &plugins::Model, after: &plugins::Model) -> Deed {
+    deed(Activity::Updated, after)
+        .field(
+            "plugin_type",
+            before.plugin_type.map(type_name),
+            after.plugin_type.map(type_name),
+        )
+        .field("name", &before.name, &after.name)
+        .field("description", &before.description, &after.description)
+        .field("icon", &before.icon, &after.icon)
+        .field("config_schema", &before.config_schema, &after.config_schema)
+        .field("tag", &before.tag, &after.tag)
+        .field("latest_tag", &before.latest_tag, &after.latest_tag)
+        .field("is_global", before.is_global, after.is_global)
+        .field("capabilities", &before.capabilities, &after.capabilities)
+        .field("metrics", &before.metrics, &after.metrics)
+        .field("public_jobs", &before.public_jobs, &after.public_jobs)
+}

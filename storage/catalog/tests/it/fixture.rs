@@ -1,0 +1,66 @@
+//! An organization to try things in, and another that must not notice.
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, PageRequest,
+};
+use millrace_rows::{Micros, TeamId, TestClock};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// When tests begin: 2026-01-01T00:00:00Z, a Thursday.
+pub const NOW: Micros = Micros(1_767_225_600_000_000);
+/// All of a short list.
+pub const ALL: PageRequest = PageRequest {
+    limit: 100,
+    offset: 0,
+};
+
+/// A catalog with two organizations of one owner.
+pub struct Fixture {
+    pub catalog: Catalog,
+    pub clock: TestClock,
+    pub actor: Actor,
+    pub organization_id: Uuid,
+    pub team_id: TeamId,
+    pub foreign_id: Uuid,
+    pub foreign_team_id: TeamId,
+}
+
+impl Fixture {
+    pub async fn open(database: &TestDatabase) -> Self {
+        let clock = TestClock::at(NOW);
+        let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()))
+            .await
+            .unwrap();
+        let options = BootstrapOptions::default();
+        let made = catalog.bootstrap(options).await.unwrap().unwrap();
+        let key = made.personal_api_key.expose();
+        let caller = catalog.authenticate(key).await.unwrap().unwrap();
+        let actor = caller.actor();
+        let foreign = catalog
+            .create_organization(&actor, "Foreign", None)
+            .await
+            .unwrap();
+        let projects = catalog.list_projects(Some(foreign.id)).await.unwrap();
+        Self {
+            catalog,
+            clock,
+            actor,
+            organization_id: made.organization_id,
+            team_id: made.team_id,
+            foreign_id: foreign.id,
+            foreign_team_id: TeamId(projects[0].id),
+        }
+    }
+
+    /// What the log says of a kind of thing, newest first.
+    pub async fn activity(&self, scope: ActivityScope) -> Vec<ActivityEntry> {
+        let filter = ActivityFilter {
+            organization_id: self.organization_id,
+            scopes: vec![scope],
+            item_id: None,
+        };
+        self.catalog.list_activity(&filter, ALL).await.unwrap().rows
+    }
+}
