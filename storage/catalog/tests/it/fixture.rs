@@ -19,7 +19,6 @@ pub const ALL: PageRequest = PageRequest {
 /// A catalog with two organizations of one owner.
 pub struct Fixture {
     pub catalog: Catalog,
-    pub clock: TestClock,
     pub actor: Actor,
     pub organization_id: Uuid,
     pub team_id: TeamId,
@@ -29,8 +28,8 @@ pub struct Fixture {
 
 impl Fixture {
     pub async fn open(database: &TestDatabase) -> Self {
-        let clock = TestClock::at(NOW);
-        let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()))
+        let clock = Arc::new(TestClock::at(NOW));
+        let catalog = Catalog::open_with_clock(database.url(), clock)
             .await
             .unwrap();
         let options = BootstrapOptions::default();
@@ -45,7 +44,6 @@ impl Fixture {
         let projects = catalog.list_projects(Some(foreign.id)).await.unwrap();
         Self {
             catalog,
-            clock,
             actor,
             organization_id: made.organization_id,
             team_id: made.team_id,

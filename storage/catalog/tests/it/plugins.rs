@@ -15,7 +15,8 @@ on_both!(
     bad_fields_are_blamed,
     the_source_decides_what_a_plugin_can_do,
     releases_are_installed_and_upgraded,
-    uses_make_plugins_visible_and_not_unused,
+    uses_make_plugins_not_unused,
+    who_uses_a_plugin_goes_on_seeing_it,
     every_change_leaves_an_entry_without_texts,
 );
 
@@ -456,100 +457,72 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
     assert_eq!(same, upgraded, "without a release there is nothing to do");
 }
 
-async fn uses_make_plugins_visible_and_not_unused(database: TestDatabase) {
-    let fixture = Fixture::open(&database).await;
-    let catalog = &fixture.catalog;
-    let place = writer(&fixture, Family::Destinations);
-    let used = create(place, &fixture, "Used").await.plugin.id;
-    let off = create(place, &fixture, "Off").await.plugin.id;
-    let page = create(writer(&fixture, Family::FrontendApps), &fixture, "Page")
-        .await
-        .plugin
-        .id;
-    let place = writer(&fixture, Family::Plugins);
-    let setting = |enabled| PluginSetting {
+const ENABLED: bool = true;
+
+fn setting(enabled: bool) -> PluginSetting {
+    PluginSetting {
         enabled,
         position: 1,
         config: json!({"key": "v"}),
-    };
-    for (id, enabled) in [(used, true), (off, false), (page, true)] {
-        catalog
-            .set_plugin_use(place, id, fixture.team_id, setting(enabled))
-            .await
-            .unwrap();
     }
-    let unused = catalog.list_unused_plugins(fixture.organization_id, Family::Plugins, ALL);
-    let unused: Vec<_> = unused
-        .await
-        .unwrap()
-        .rows
-        .into_iter()
-        .map(|seen| seen.plugin.id)
-        .collect();
-    assert_eq!(unused, [off]);
-    let exporting = catalog.list_exporting_plugins(fixture.organization_id, Family::Plugins, ALL);
+}
+
+async fn uses_make_plugins_not_unused(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id) = (&fixture.catalog, fixture.organization_id);
+    let place = writer(&fixture, Family::Destinations);
+    let used = create(place, &fixture, "Used").await.plugin.id;
+    let off = create(place, &fixture, "Off").await.plugin.id;
+    let place = writer(&fixture, Family::FrontendApps);
+    let page = create(place, &fixture, "Page").await.plugin.id;
+    let place = writer(&fixture, Family::Plugins);
+    let team_id = fixture.team_id;
+    for (plugin, enabled) in [(used, ENABLED), (off, !ENABLED), (page, ENABLED)] {
+        let set = catalog.set_plugin_use(place, plugin, team_id, setting(enabled));
+        set.await.unwrap();
+    }
+    let unused = catalog.list_unused_plugins(id, Family::Plugins, ALL).await;
+    let unused: Vec<_> = unused.unwrap().rows;
+    assert_eq!(unused.len(), 1);
+    assert_eq!(unused[0].plugin.id, off);
+    let exporting = catalog.list_exporting_plugins(id, Family::Plugins, ALL);
     let exporting = exporting.await.unwrap();
     assert_eq!(exporting.count, 1);
-    assert_eq!(
-        (
-            exporting.rows[0].seen.plugin.id,
-            exporting.rows[0].config.enabled
-        ),
-        (used, true)
-    );
+    let config = &exporting.rows[0].config;
+    assert_eq!((config.plugin_id, config.enabled), (used, ENABLED));
 
-    let error = catalog
-        .set_plugin_use(place, used, fixture.foreign_team_id, setting(true))
-        .await;
-    assert_eq!(code_of(&error.unwrap_err()), (None, "not_found"));
-    let list = PluginSetting {
-        config: json!([]),
-        ..setting(true)
-    };
-    let error = catalog
-        .set_plugin_use(place, used, fixture.team_id, list)
-        .await
-        .unwrap_err();
-    assert_eq!(
-        code_of(&error),
-        (Some("config".to_owned()), "invalid_input")
-    );
-    let again = catalog
-        .set_plugin_use(place, used, fixture.team_id, setting(false))
-        .await
-        .unwrap();
-    assert_eq!(
-        again.id, exporting.rows[0].config.id,
-        "a project uses a plugin once"
-    );
+    let foreign = catalog.set_plugin_use(place, used, fixture.foreign_team_id, setting(ENABLED));
+    assert_eq!(code_of(&foreign.await.unwrap_err()), (None, "not_found"));
+    let mut list = setting(ENABLED);
+    list.config = json!([]);
+    let refused = catalog.set_plugin_use(place, used, team_id, list).await;
+    let blamed = (Some("config".to_owned()), "invalid_input");
+    assert_eq!(code_of(&refused.unwrap_err()), blamed);
+    let again = catalog.set_plugin_use(place, used, team_id, setting(!ENABLED));
+    assert_eq!(again.await.unwrap().id, config.id, "a project uses it once");
+}
 
-    // A plugin that was global goes on being seen by who uses it.
+async fn who_uses_a_plugin_goes_on_seeing_it(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
     let operator = PluginWriter {
         is_operator: true,
         ..foreign(&fixture)
     };
     let mut new = named("Once global");
     new.fields.is_global = Some(true);
-    let id = catalog
-        .create_plugin(operator, new)
-        .await
-        .unwrap()
-        .plugin
-        .id;
-    catalog
-        .set_plugin_use(place, id, fixture.team_id, setting(true))
-        .await
-        .unwrap();
+    let made = catalog.create_plugin(operator, new).await.unwrap();
+    let id = made.plugin.id;
+    let place = writer(&fixture, Family::Plugins);
+    let set = catalog.set_plugin_use(place, id, fixture.team_id, setting(ENABLED));
+    set.await.unwrap();
     let local = PluginFields {
         is_global: Some(false),
         ..PluginFields::default()
     };
     catalog.update_plugin(operator, id, local).await.unwrap();
-    let seen = catalog
-        .plugin(fixture.organization_id, Family::Plugins, id)
-        .await
-        .unwrap();
-    assert_eq!(seen.unwrap().organization_name, "Foreign");
+    let seen = catalog.plugin(fixture.organization_id, Family::Plugins, id);
+    assert_eq!(seen.await.unwrap().unwrap().organization_name, "Foreign");
 }
 
 async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
