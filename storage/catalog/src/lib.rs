@@ -10,7 +10,7 @@
 //! | `plugins` | the five views of plugins, their source, their use |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level` | what keys and members may do; no I/O |
-//! | `transaction` | what writing transactions share |
+//! | `transaction` | transactions that write: begun, ended, and why they were not committed |
 //! | `entities`, `migrations` | the tables and their history |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for who asked |
 //!

@@ -1,4 +1,4 @@
-//! What writing transactions share: rows read to be changed, and errors halfway.
+//! Transactions that write: begun, ended, and why they were not committed.
 
 use crate::catalog::Catalog;
 use crate::error::ChangeError;
@@ -6,44 +6,64 @@ use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QuerySelect, Select,
 };
 
-/// Why the work of a transaction ended early; nothing of it is kept.
+/// Why a transaction was not committed.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The database failed; its place is not known yet.
+pub(crate) enum Abort {
+    /// The database failed.
     Database(DbErr),
     /// A rule was broken.
-    Change(ChangeError),
+    Rule(ChangeError),
 }
 
-impl From<DbErr> for Trouble {
+impl From<DbErr> for Abort {
     fn from(error: DbErr) -> Self {
         Self::Database(error)
     }
 }
 
-impl From<ChangeError> for Trouble {
+impl From<ChangeError> for Abort {
     fn from(error: ChangeError) -> Self {
-        Self::Change(error)
+        Self::Rule(error)
     }
 }
 
 impl Catalog {
-    /// What the caller is told.
-    pub(crate) fn settled(&self, trouble: Trouble) -> ChangeError {
-        match trouble {
-            Trouble::Database(error) => self.error(&error).into(),
-            Trouble::Change(error) => error,
+    /// Commits if all went well; otherwise nothing of the transaction happened.
+    pub(crate) async fn finish<T>(
+        &self,
+        transaction: DatabaseTransaction,
+        outcome: Result<T, Abort>,
+    ) -> Result<T, ChangeError> {
+        match outcome {
+            Ok(done) => {
+                self.commit(transaction).await?;
+                Ok(done)
+            }
+            Err(abort) => {
+                // Dropping it would do the same, later.
+                if let Err(error) = transaction.rollback().await {
+                    tracing::warn!(%error, "rolling back failed; the connection is given up");
+                }
+                Err(self.reason(abort))
+            }
+        }
+    }
+
+    /// What to tell whoever asked.
+    pub(crate) fn reason(&self, abort: Abort) -> ChangeError {
+        match abort {
+            Abort::Database(error) => self.error(&error).into(),
+            Abort::Rule(error) => error,
         }
     }
 }
 
-/// Reads rows that are about to be changed; PostgreSQL locks them, SQLite is locked whole.
-pub(crate) fn for_change<E: EntityTrait>(
-    within: &DatabaseTransaction,
-    query: Select<E>,
-) -> Select<E> {
-    match within.get_database_backend() {
-        DbBackend::Postgres => query.lock_exclusive(),
-        _ => query,
+/// Locks the rows that are about to be changed until the transaction ends: PostgreSQL the rows,
+/// SQLite is locked whole from the start.
+pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select<E>) -> Select<E> {
+    if within.get_database_backend() == DbBackend::Postgres {
+        query.lock_exclusive()
+    } else {
+        query
     }
 }

@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::entities::{plugin_configs as configs, plugins, projects};
 use crate::error::{CatalogError, ChangeError};
 use crate::page::{Page, PageRequest};
-use crate::transaction::{Trouble, for_change};
+use crate::transaction::{Abort, locked};
 use millrace_rows::TeamId;
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::sea_query::{ExprTrait, SelectStatement};
@@ -121,7 +121,7 @@ impl Catalog {
             let project =
                 teams_of(writer.organization_id).filter(projects::Column::Id.eq(team_id.0));
             // Makes those who set uses in one project queue up.
-            if for_change(&transaction, project)
+            if locked(&transaction, project)
                 .one(&transaction)
                 .await?
                 .is_none()
@@ -131,11 +131,8 @@ impl Catalog {
             self.set_use(&transaction, writer, &seen, team_id, setting)
                 .await
         };
-        let set = set
-            .await
-            .map_err(|trouble: Trouble| self.settled(trouble))?;
-        self.commit(transaction).await?;
-        Ok(set)
+        let set = set.await;
+        self.finish(transaction, set).await
     }
 
     async fn set_use(
@@ -145,7 +142,7 @@ impl Catalog {
         seen: &SeenPlugin,
         team_id: TeamId,
         setting: PluginSetting,
-    ) -> Result<configs::Model, Trouble> {
+    ) -> Result<configs::Model, Abort> {
         let before = configs::Entity::find()
             .filter(configs::Column::TeamId.eq(team_id.0))
             .filter(configs::Column::PluginId.eq(seen.plugin.id))

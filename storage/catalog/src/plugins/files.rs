@@ -9,7 +9,6 @@ use crate::entities::{plugin_source_files as files, plugins};
 use crate::error::{CatalogError, ChangeError, Violation};
 use crate::key::sha256_hex;
 use crate::time::UtcTime;
-use crate::transaction::Trouble;
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
@@ -138,9 +137,8 @@ impl Catalog {
             let seen = found(&transaction, writer.anywhere(), id).await?;
             Ok(PluginFiles { seen, files: new })
         };
-        let changed = changed.await.map_err(|trouble| self.settled(trouble))?;
-        self.commit(transaction).await?;
-        Ok(changed)
+        let changed = changed.await;
+        self.finish(transaction, changed).await
     }
 
     /// Replaces a plugin's source by a release, if there is one, and sets what else was given.
@@ -176,9 +174,8 @@ impl Catalog {
                 .await?;
             found(&transaction, writer.anywhere(), id).await
         };
-        let upgraded = upgraded.await.map_err(|trouble| self.settled(trouble))?;
-        self.commit(transaction).await?;
-        Ok(upgraded)
+        let upgraded = upgraded.await;
+        self.finish(transaction, upgraded).await
     }
 
     /// Keeps which version the catalogue has; that of another organization's plugin is theirs to
@@ -206,9 +203,7 @@ impl Catalog {
             Ok(seen)
         };
         let changed = changed.await;
-        let changed = changed.map_err(|trouble: Trouble| self.settled(trouble))?;
-        self.commit(transaction).await?;
-        Ok(changed)
+        self.finish(transaction, changed).await
     }
 }
 

@@ -9,7 +9,7 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::{ChangeError, is_duplicate};
-use crate::transaction::{Trouble, for_change};
+use crate::transaction::{Abort, locked};
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::{
     ActiveEnum, ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait,
@@ -83,9 +83,8 @@ impl Catalog {
             self.record(&transaction, writer.actor, deed).await?;
             found(&transaction, writer, plugin.id).await
         };
-        let made = made.await.map_err(|trouble| self.settled(trouble))?;
-        self.commit(transaction).await?;
-        Ok(made)
+        let made = made.await;
+        self.finish(transaction, made).await
     }
 
     /// Changes the fields that are given.
@@ -109,9 +108,8 @@ impl Catalog {
                 .await?;
             found(&transaction, writer.anywhere(), id).await
         };
-        let changed = changed.await.map_err(|trouble| self.settled(trouble))?;
-        self.commit(transaction).await?;
-        Ok(changed)
+        let changed = changed.await;
+        self.finish(transaction, changed).await
     }
 
     /// Deletes a plugin with its files and its uses.
@@ -138,11 +136,8 @@ impl Catalog {
             self.record(&transaction, writer.actor, deed).await?;
             Ok(())
         };
-        deleted
-            .await
-            .map_err(|trouble: Trouble| self.settled(trouble))?;
-        self.commit(transaction).await?;
-        Ok(())
+        let deleted = deleted.await;
+        self.finish(transaction, deleted).await
     }
 
     fn new_plugin(
@@ -217,7 +212,7 @@ impl Catalog {
         before: &plugins::Model,
         mut after: plugins::Model,
         files: Vec<ChangedFile>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Abort> {
         let mut deed = differences(before, &after);
         for file in files {
             deed = deed.field(&file.name, file.before, file.after);
@@ -248,7 +243,7 @@ pub(super) async fn found(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
-) -> Result<SeenPlugin, Trouble> {
+) -> Result<SeenPlugin, Abort> {
     let seen = one(within, writer.organization_id, writer.family, id).await?;
     Ok(seen.ok_or_else(|| ChangeError::not_found("plugin", &id))?)
 }
@@ -258,9 +253,9 @@ pub(super) async fn found_for_change(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
-) -> Result<SeenPlugin, Trouble> {
+) -> Result<SeenPlugin, Abort> {
     let row = plugins::Entity::find_by_id(id);
-    for_change(within, row).one(within).await?;
+    locked(within, row).one(within).await?;
     found(within, writer, id).await
 }
 
@@ -269,7 +264,7 @@ pub(super) async fn changeable(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
-) -> Result<plugins::Model, Trouble> {
+) -> Result<plugins::Model, Abort> {
     let plugin = found_for_change(within, writer, id).await?.plugin;
     if plugin.organization_id != writer.organization_id {
         let detail = "This plugin belongs to another organization, which alone may change it.";
@@ -297,7 +292,7 @@ fn global_needs_operator() -> ChangeError {
     )
 }
 
-fn url_taken(error: DbErr) -> Trouble {
+fn url_taken(error: DbErr) -> Abort {
     if is_duplicate(&error) {
         let detail = "the organization has a plugin with this address already";
         ChangeError::invalid("url", "unique", detail).into()
