@@ -18,14 +18,8 @@ if ((${#packages[@]})); then
         apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 fi
 
-# Python clients, in an environment of their own.
-requirements=load-tests/clients/requirements.txt
-stamp=.test-env/python/.installed
-if ! cmp -s "$requirements" "$stamp"; then
-    python3 -m venv .test-env/python
-    .test-env/python/bin/pip install --quiet --disable-pip-version-check -r "$requirements"
-    cp "$requirements" "$stamp"
-fi
+# Python clients and servers, in an environment of their own.
+deploy/test-python.sh >/dev/null
 
 # Node clients.
 lock=load-tests/clients/package-lock.json

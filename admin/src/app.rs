@@ -1,24 +1,108 @@
-//! All routes.
+//! The whole API: its operations, the state they share, and warp's part in it.
+//!
+//! warp takes connection and request apart; which operation is meant, and the stages on the way
+//! to it, are [`stages`]'s.
 
-use crate::error::ApiError;
-use crate::routes::{organizations, projects};
-use millrace_catalog::Catalog;
+use crate::etag::ChangeLocks;
+use crate::origin::Peer;
+use crate::router::Router;
+use crate::services::Services;
+use crate::stages::{self, Head};
+use crate::throttle::Throttle;
+use http::{HeaderMap, Method, Uri};
 use std::convert::Infallible;
+use std::sync::Arc;
+use warp::path::FullPath;
 use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
 
-/// The whole API over a catalog; what has no route is answered 404.
-pub fn routes(
-    catalog: Catalog,
-) -> impl Filter<Extract = (impl Reply + use<>,), Error = Infallible> + Clone + use<> {
-    organizations::routes(catalog.clone())
-        .or(projects::routes(catalog))
-        .unify()
-        .recover(no_such_route)
-        .unify()
+/// What requests share.
+pub(crate) struct App {
+    pub(crate) services: Arc<Services>,
+    pub(crate) router: Router,
+    pub(crate) throttle: Throttle,
+    pub(crate) locks: ChangeLocks,
 }
 
-/// The only rejection that there can be.
-async fn no_such_route(_: Rejection) -> Result<Response, Infallible> {
-    Ok(ApiError::not_found().into_response())
+/// The table of operations contradicts itself; never so in a release, as a test builds it.
+#[derive(Debug)]
+pub struct TableError(String);
+
+impl std::fmt::Display for TableError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the table of operations cannot be used: {}", self.0)
+    }
+}
+
+impl std::error::Error for TableError {}
+
+impl App {
+    pub(crate) fn new(services: Services) -> Result<Self, TableError> {
+        Ok(Self {
+            throttle: Throttle::new(&services.config),
+            router: Router::new(crate::routes::operations()).map_err(TableError)?,
+            locks: ChangeLocks::new(),
+            services: Arc::new(services),
+        })
+    }
+}
+
+/// The whole API; what has no route is answered 404.
+///
+/// # Errors
+///
+/// The table of operations contradicts itself.
+pub fn routes(
+    services: Services,
+) -> Result<
+    impl Filter<Extract = (impl Reply + use<>,), Error = Infallible> + Clone + use<>,
+    TableError,
+> {
+    let app = Arc::new(App::new(services)?);
+    let filter = head()
+        .and(warp::body::stream())
+        .then(move |head, body| {
+            let app = app.clone();
+            async move { stages::handle(&app, head, body).await }
+        })
+        .recover(no_rejection)
+        .unify();
+    Ok(filter)
+}
+
+/// Takes the head of a request apart; never rejects.
+fn head() -> impl Filter<Extract = (Head,), Error = Infallible> + Clone {
+    warp::any()
+        .and(warp::method())
+        .and(full_uri())
+        .and(warp::header::headers_cloned())
+        .and(warp::ext::optional::<Peer>())
+        .map(
+            |method: Method, uri: Uri, headers: HeaderMap, peer: Option<Peer>| Head {
+                method,
+                uri,
+                headers,
+                peer,
+            },
+        )
+}
+
+/// Path and query. Both were parsed once already, so they parse again.
+fn full_uri() -> impl Filter<Extract = (Uri,), Error = Infallible> + Clone {
+    let query = warp::query::raw().or(warp::any().map(String::new)).unify();
+    warp::path::full()
+        .and(query)
+        .map(|path: FullPath, query: String| {
+            let uri = if query.is_empty() {
+                path.as_str().to_owned()
+            } else {
+                format!("{}?{query}", path.as_str())
+            };
+            uri.parse().unwrap_or_default()
+        })
+}
+
+/// Nothing here rejects; the types of warp do not know that.
+async fn no_rejection(_: Rejection) -> Result<Response, Infallible> {
+    Ok(crate::error::ApiError::not_found().into_answer(false))
 }

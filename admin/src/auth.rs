@@ -1,28 +1,89 @@
-//! Who is asking.
+//! Who is asking, and what their key allows.
 
+use crate::context::Context;
 use crate::error::ApiError;
+use crate::operation::{Access, Operation};
+use crate::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use millrace_catalog::{Caller, Catalog, Need};
+use millrace_catalog::{Caller, Catalog, Level, Need};
+use std::net::IpAddr;
 
-/// Finds the caller and checks the key's scope: any one of `needs` will do.
+/// Finds the caller. Wrong keys count against the address they come from; right ones are served
+/// however many wrong ones came before.
 ///
 /// # Errors
 ///
-/// 401 without a working key, 403 without the scope, 503 if the catalog does not answer.
+/// 401 without a working key, 429 after too many wrong ones, 503 if the catalog does not answer.
 pub(crate) async fn authenticate(
     catalog: &Catalog,
     headers: &HeaderMap,
-    needs: &[Need],
+    throttle: &Throttle,
+    from: IpAddr,
 ) -> Result<Caller, ApiError> {
     let key = bearer(headers).ok_or_else(ApiError::not_authenticated)?;
-    let caller = catalog.authenticate(key).await?;
-    let caller = caller.ok_or_else(ApiError::authentication_failed)?;
-    if needs.iter().any(|need| caller.scopes.allow(*need)) {
+    if let Some(caller) = catalog.authenticate(key).await? {
         return Ok(caller);
+    }
+    throttle.wrong_key(from).map_err(ApiError::throttled)?;
+    Err(ApiError::authentication_failed())
+}
+
+/// Whether the request names a caller at all.
+pub(crate) fn is_presented(headers: &HeaderMap) -> bool {
+    headers.contains_key(AUTHORIZATION)
+}
+
+/// Checks the key's scope: any one of `needs` will do, and none is needed if there are none.
+///
+/// # Errors
+///
+/// 403, naming what is missing.
+pub(crate) fn check_scopes(caller: &Caller, needs: &[Need]) -> Result<(), ApiError> {
+    if needs.is_empty() || needs.iter().any(|need| caller.scopes.allow(*need)) {
+        return Ok(());
     }
     let scopes: Vec<String> = needs.iter().map(scope_name).collect();
     Err(ApiError::missing_scope(&scopes.join(" or ")))
+}
+
+/// Checks what an operation asks for beside scopes: a level, a feature, the operator.
+///
+/// # Errors
+///
+/// 403, naming what is missing.
+pub(crate) fn check_access(operation: &Operation, context: &Context) -> Result<(), ApiError> {
+    if operation.access == Access::Operator {
+        let operates = context.caller()?.scopes.operate();
+        return if operates {
+            Ok(())
+        } else {
+            Err(ApiError::missing_scope(millrace_catalog::OPERATOR))
+        };
+    }
+    let Some(organization) = context.organization.as_deref() else {
+        return Ok(());
+    };
+    let needed = match operation.access {
+        Access::Level(level) => level,
+        Access::Pipelines if !organization.organization.members_can_write_pipelines => {
+            Level::Administrator
+        }
+        _ => Level::Member,
+    };
+    if organization.membership.level < needed {
+        let detail = match needed {
+            Level::Owner => "Only an owner of the organization may do this.",
+            _ => "Only administrators and owners of the organization may do this.",
+        };
+        return Err(ApiError::forbidden(detail));
+    }
+    match operation.feature {
+        Some(feature) if !organization.organization.has_feature(feature) => {
+            Err(ApiError::feature_missing(feature))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The key of `Authorization: Bearer <key>`; the scheme in any case.
@@ -33,7 +94,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then_some(key)
 }
 
-fn scope_name(need: &Need) -> String {
+/// As it is written in a key: `organization:read`.
+pub(crate) fn scope_name(need: &Need) -> String {
     let action = if need.write { "write" } else { "read" };
     format!("{}:{action}", need.family)
 }

@@ -1,63 +1,101 @@
 //! What a client is told when something is wrong: the same four keys everywhere.
 //!
 //! [`ApiError`] is the client's message; trouble of ours is logged where it arises and answered
-//! without its details.
+//! without its details. Which error of the catalog is which answer is decided here, once.
 
-use http::StatusCode;
-use http::{HeaderName, HeaderValue};
-use millrace_catalog::CatalogError;
-use serde::Serialize;
+use crate::throttle::Allowance;
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use millrace_catalog::{CatalogError, ChangeError};
+use serde_json::json;
 use std::borrow::Cow;
+use warp::http::Response as HttpResponse;
 use warp::reply::Response;
-use warp::{Reply, reply};
+
+/// Seconds after which trouble of ours may have passed.
+const RETRY_SECONDS: u64 = 5;
 
 /// An answer that is not a success.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct ApiError {
-    #[serde(skip)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError(Box<Told>);
+
+/// What the client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
     status: StatusCode,
-    /// The family of the error, by status.
-    #[serde(rename = "type")]
-    kind: &'static str,
     /// What went wrong, for programs.
-    code: &'static str,
+    code: Cow<'static, str>,
     /// What went wrong and what to do, for people.
     detail: Cow<'static, str>,
-    /// The field, if one is to blame.
+    /// The field, if one is to blame; nested ones joined with `__`.
     attr: Option<String>,
     /// The header that goes with the status.
-    #[serde(skip)]
-    header: Option<(&'static str, &'static str)>,
+    header: Option<(HeaderName, String)>,
 }
 
+// === for handlers ===
+
 impl ApiError {
-    fn new(
-        status: StatusCode,
-        kind: &'static str,
-        code: &'static str,
+    /// 400 for a field, or for several together if `attr` is `None`.
+    pub(crate) fn invalid(
+        code: impl Into<Cow<'static, str>>,
+        attr: Option<&str>,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self {
-            status,
-            kind,
-            code,
-            detail: detail.into(),
-            attr: None,
-            header: None,
-        }
+        let mut error = Self::new(StatusCode::BAD_REQUEST, code, detail);
+        error.0.attr = attr.map(str::to_owned);
+        error
     }
 
-    /// 404, for paths and for ids alike.
+    /// 403: the caller's level or key does not reach that far.
+    pub(crate) fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_denied", detail)
+    }
+
+    /// 403: an operator took the feature away from the organization.
+    pub(crate) fn feature_missing(feature: &str) -> Self {
+        let detail = format!("The organization does not have the feature {feature}.");
+        Self::new(StatusCode::FORBIDDEN, "payment_required", detail)
+    }
+
+    /// 404, for paths and for ids alike: foreign, unknown and malformed ones cannot be told apart.
     pub(crate) fn not_found() -> Self {
         let detail = "There is nothing at this address, or it is not yours to see.";
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "invalid_request",
-            "not_found",
-            detail,
-        )
+        Self::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
+    /// 409.
+    pub(crate) fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, detail)
+    }
+
+    /// 500; what went wrong is logged where it went wrong.
+    pub(crate) fn internal() -> Self {
+        let detail = "Something went wrong here; it has been logged.";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "error", detail)
+    }
+
+    /// 503 with `Retry-After`.
+    pub(crate) fn unavailable() -> Self {
+        let detail = "The service cannot answer right now; try again in a few seconds.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+            .with(RETRY_AFTER, RETRY_SECONDS.to_string())
+    }
+
+    /// The same with every field below `parent`: `parent__field`, `4__field`.
+    #[must_use]
+    pub(crate) fn within(mut self, parent: &str) -> Self {
+        self.0.attr = Some(match self.0.attr {
+            Some(attr) => format!("{parent}__{attr}"),
+            None => parent.to_owned(),
+        });
+        self
+    }
+}
+
+// === for the stages ===
+
+impl ApiError {
     /// 401 without a key.
     pub(crate) fn not_authenticated() -> Self {
         let detail = "Send a personal key: Authorization: Bearer phx_….";
@@ -71,45 +109,130 @@ impl ApiError {
     }
 
     fn unauthorized(code: &'static str, detail: &'static str) -> Self {
-        let status = StatusCode::UNAUTHORIZED;
-        Self::new(status, "authentication_error", code, detail).with("www-authenticate", "Bearer")
+        Self::new(StatusCode::UNAUTHORIZED, code, detail)
+            .with(WWW_AUTHENTICATE, "Bearer".to_owned())
     }
 
     /// 403, naming the scope that is missing.
     pub(crate) fn missing_scope(scope: &str) -> Self {
-        let detail = format!("This key lacks the scope {scope}.");
-        let status = StatusCode::FORBIDDEN;
-        Self::new(status, "authentication_error", "permission_denied", detail)
+        Self::forbidden(format!("This key lacks the scope {scope}."))
     }
 
     /// 405 with the methods that there are.
-    pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(allow: &str) -> Self {
         let detail = format!("Only {allow} can be used here.");
-        let status = StatusCode::METHOD_NOT_ALLOWED;
-        Self::new(status, "invalid_request", "method_not_allowed", detail).with("allow", allow)
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+            .with(ALLOW, allow.to_owned())
     }
 
-    /// 503 with `Retry-After`.
-    pub(crate) fn unavailable() -> Self {
-        let detail = "The service cannot answer right now; try again in a few seconds.";
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        Self::new(status, "server_error", "unavailable", detail).with("retry-after", "5")
-    }
-
-    /// 500.
-    pub(crate) fn internal() -> Self {
-        let detail = "Something went wrong here; it has been logged.";
+    /// 412.
+    pub(crate) fn precondition_failed() -> Self {
+        let detail = "It has changed since: the If-Match header names another version.";
         Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "server_error",
-            "error",
+            StatusCode::PRECONDITION_FAILED,
+            "precondition_failed",
             detail,
         )
     }
 
-    fn with(mut self, name: &'static str, value: &'static str) -> Self {
-        self.header = Some((name, value));
+    /// 413.
+    pub(crate) fn payload_too_large(bytes_max: usize) -> Self {
+        let detail = format!("A body may have {bytes_max} bytes at most.");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", detail)
+    }
+
+    /// 415.
+    pub(crate) fn unsupported_media_type() -> Self {
+        let detail = "Send JSON, uncompressed: Content-Type: application/json.";
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            detail,
+        )
+    }
+
+    /// 400 for what is no JSON.
+    pub(crate) fn parse_error(reason: &str) -> Self {
+        let detail = format!("The body is not JSON: {reason}.");
+        Self::new(StatusCode::BAD_REQUEST, "parse_error", detail)
+    }
+
+    /// 429.
+    pub(crate) fn throttled(allowance: Allowance) -> Self {
+        let seconds = allowance.retry_after_seconds.max(1);
+        let detail = format!("Too many requests; one will pass in {seconds} seconds.");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail)
+            .with(RETRY_AFTER, seconds.to_string())
+    }
+
+    fn new(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self(Box::new(Told {
+            status,
+            code: code.into(),
+            detail: detail.into(),
+            attr: None,
+            header: None,
+        }))
+    }
+
+    fn with(mut self, name: HeaderName, value: String) -> Self {
+        self.0.header = Some((name, value));
         self
+    }
+
+    /// The status that is answered.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// The family of the error.
+    fn kind(&self) -> &'static str {
+        match self.0.status.as_u16() {
+            400 if self.0.code == "parse_error" => "invalid_request",
+            400 => "validation_error",
+            401 | 403 => "authentication_error",
+            429 => "throttled_error",
+            500.. => "server_error",
+            _ => "invalid_request",
+        }
+    }
+
+    /// The answer; as `application/problem+json` (RFC 9457) if the client prefers that.
+    pub(crate) fn into_answer(self, problem: bool) -> Response {
+        let kind = self.kind();
+        let Told {
+            status,
+            code,
+            detail,
+            attr,
+            header,
+        } = *self.0;
+        let (content_type, body) = if problem {
+            let body = json!({
+                "type": format!("urn:millrace:error:{code}"),
+                "title": status.canonical_reason(),
+                "status": status.as_u16(),
+                "code": code, "detail": detail, "attr": attr,
+            });
+            ("application/problem+json", body)
+        } else {
+            let body = json!({ "type": kind, "code": code, "detail": detail, "attr": attr });
+            ("application/json", body)
+        };
+        let mut response = HttpResponse::new(body.to_string().into());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if let Some((name, value)) = header
+            && let Ok(value) = HeaderValue::from_str(&value)
+        {
+            headers.insert(name, value);
+        }
+        response
     }
 }
 
@@ -123,15 +246,16 @@ impl From<CatalogError> for ApiError {
     }
 }
 
-impl Reply for ApiError {
-    fn into_response(self) -> Response {
-        let mut response = reply::with_status(reply::json(&self), self.status).into_response();
-        if let Some((name, value)) = self.header {
-            let value = HeaderValue::from_static(value);
-            response
-                .headers_mut()
-                .insert(HeaderName::from_static(name), value);
+impl From<ChangeError> for ApiError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Catalog(error) => error.into(),
+            ChangeError::Forbidden(detail) => Self::forbidden(detail),
+            other => match other.violation() {
+                Some(broken) => Self::invalid(broken.code, broken.field.as_deref(), broken.detail),
+                // Of a path: what is named in a body and is not there is a violation.
+                None => Self::not_found(),
+            },
         }
-        response
     }
 }

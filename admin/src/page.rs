@@ -1,51 +1,63 @@
 //! Lists: which part is asked for, and the envelope around it.
 
-use crate::api::Request;
 use http::uri::Uri;
 use millrace_catalog::PageRequest;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 const LIMIT_DEFAULT: u64 = 100;
-const LIMIT_MAX: u64 = 1_000;
+/// The most rows of a page, where a list has no lower bound of its own.
+pub(crate) const LIMIT_MAX: u64 = 1_000;
 
-/// The envelope of every list.
-#[derive(Debug, Serialize)]
+/// A page of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub(crate) struct Envelope<T> {
     /// How long the whole list is.
     count: u64,
-    /// The address of the next part; null at the end.
+    /// The address of the next page; null at the end.
+    #[schemars(extend("format" = "uri"))]
     next: Option<String>,
-    /// The address of the part before; null at the beginning.
+    /// The address of the page before; null at the beginning.
+    #[schemars(extend("format" = "uri"))]
     previous: Option<String>,
-    /// This part.
+    /// This page.
     results: Vec<T>,
 }
 
 impl<T> Envelope<T> {
-    /// Wraps a part of a list of `count`, as `page` asked for it.
-    pub(crate) fn new(request: &Request, page: PageRequest, count: u64, results: Vec<T>) -> Self {
+    /// Wraps a part of a list of `count`, as `page` asked for it at `uri` below `base_url`.
+    pub(crate) fn new(
+        base_url: &str,
+        uri: &Uri,
+        page: PageRequest,
+        count: u64,
+        results: Vec<T>,
+    ) -> Self {
         let after = page.offset.saturating_add(page.limit);
         let before = page.offset.saturating_sub(page.limit);
+        let address = |offset| address(base_url, uri, page.limit, offset);
         Self {
             count,
-            next: (after < count).then(|| address(request, page.limit, after)),
-            previous: (page.offset > 0).then(|| address(request, page.limit, before)),
+            next: (after < count).then(|| address(after)),
+            previous: (page.offset > 0).then(|| address(before)),
             results,
         }
     }
 }
 
-/// Reads `limit` and `offset`; what cannot be used counts as not given.
-pub(crate) fn requested(uri: &Uri) -> PageRequest {
+/// Reads `limit` (at most `limit_max`) and `offset`; what cannot be used counts as not given.
+pub(crate) fn requested(uri: &Uri, limit_max: u64) -> PageRequest {
     let number = |name: &str| {
         let query = uri.query().unwrap_or_default();
-        let value = parameters(query).find_map(|(key, value)| (key == name).then_some(value))?;
+        let mut values = form_urlencoded::parse(query.as_bytes());
+        let value = values.find_map(|(key, value)| (key == name).then_some(value))?;
         value.parse::<u64>().ok()
     };
     PageRequest {
         limit: match number("limit") {
             None | Some(0) => LIMIT_DEFAULT,
-            Some(limit) => limit.min(LIMIT_MAX),
+            Some(limit) => limit.min(limit_max),
         },
         // The databases count in signed numbers.
         offset: number("offset").unwrap_or(0).min(i64::MAX as u64),
@@ -53,9 +65,9 @@ pub(crate) fn requested(uri: &Uri) -> PageRequest {
 }
 
 /// The absolute address of another part; other parameters are kept, as they were sent.
-fn address(request: &Request, limit: u64, offset: u64) -> String {
-    let query = request.uri.query().unwrap_or_default();
-    let mut address = format!("{}{}?limit={limit}", request.base_url(), request.uri.path());
+fn address(base_url: &str, uri: &Uri, limit: u64, offset: u64) -> String {
+    let query = uri.query().unwrap_or_default();
+    let mut address = format!("{base_url}{}?limit={limit}", uri.path());
     if offset > 0 {
         address.push_str(&format!("&offset={offset}"));
     }
@@ -69,10 +81,6 @@ fn address(request: &Request, limit: u64, offset: u64) -> String {
     address
 }
 
-fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
-    query.split('&').filter_map(|part| part.split_once('='))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +90,7 @@ mod tests {
         let table = [
             ("/", (100, 0)),
             ("/?limit=10&offset=20", (10, 20)),
+            ("/?limit=%31%30", (10, 0)),
             ("/?limit=0&offset=-1", (100, 0)),
             ("/?limit=x&offset=y", (100, 0)),
             ("/?limit=-5", (100, 0)),
@@ -91,7 +100,7 @@ mod tests {
             ("/?limit", (100, 0)),
         ];
         for (uri, (limit, offset)) in table {
-            let page = requested(&uri.parse().unwrap());
+            let page = requested(&uri.parse().unwrap(), LIMIT_MAX);
             assert_eq!((page.limit, page.offset), (limit, offset), "{uri}");
         }
     }

@@ -1,18 +1,17 @@
 //! The accept loop.
 //!
 //! warp's own server has no time-outs, so connections are served by hyper here: a limit on their
-//! number, on the time a request's head may take, and on the time its answer may take.
+//! number and on the time a request's head may take; `stages` bounds the time of its answer.
 
 use crate::app::routes;
-use crate::error::ApiError;
+use crate::origin::Peer;
+use crate::services::Services;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use millrace_catalog::Catalog;
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -20,15 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use warp::Reply;
-use warp::reply::Response;
 
 /// Connections at a time; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 1_024;
 /// How long the head of a request may take, silent keep-alive included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an answer may take; then the client gets 503.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long requests in flight may take after `shutdown`.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after accepting failed, as it does when file descriptors run out.
@@ -45,13 +40,11 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// passes, and is waited for.
 pub async fn serve(
     listener: TcpListener,
-    catalog: Catalog,
+    services: Services,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let service = TowerToHyperService::new(warp::service(routes(catalog)));
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        timed(hyper::service::Service::call(&service, request))
-    });
+    let filter = routes(services).map_err(io::Error::other)?;
+    let service = TowerToHyperService::new(warp::service(filter));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let graceful = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
@@ -63,10 +56,13 @@ pub async fn serve(
         };
         let stream: TcpStream;
         let slot;
+        let peer: Peer;
         tokio::select! {
             () = &mut shutdown => break,
             accepted = accepted => match accepted {
-                (Ok(taken), Ok((accepted, _))) => (slot, stream) = (taken, accepted),
+                (Ok(taken), Ok((accepted, from))) => {
+                    (slot, stream, peer) = (taken, accepted, Peer(from));
+                }
                 (Ok(_), Err(error)) if is_broken(&error) => return Err(error),
                 (Ok(_), Err(error)) => {
                     tracing::warn!(%error, "cannot accept a connection to the admin API");
@@ -77,11 +73,16 @@ pub async fn serve(
                 (Err(_), _) => break,
             },
         }
+        let service = service.clone();
+        let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            hyper::service::Service::call(&service, request)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service.clone());
+            .serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         // Ends with the connection, which ends with its time-outs or the drain.
         tokio::spawn(async move {
@@ -108,14 +109,4 @@ fn is_broken(error: &io::Error) -> bool {
         kind,
         io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
     )
-}
-
-/// Bounds the time that an answer takes.
-async fn timed(
-    answer: impl Future<Output = Result<Response, Infallible>>,
-) -> Result<Response, Infallible> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
-        Ok(answered) => answered,
-        Err(_) => Ok(ApiError::unavailable().into_response()),
-    }
 }

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod bootstrap;
 mod cli;
 mod commands;

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::credentials::{Banner, Credentials};
-use crate::{bootstrap, data_dir, engine, open, signals};
+use crate::{admin, bootstrap, data_dir, engine, open, signals};
 use anyhow::{Context, anyhow, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use millrace_catalog::Catalog;
@@ -138,11 +138,8 @@ impl Up {
                 .await
                 .with_context(|| cannot_listen(config.admin_addr, "--admin-addr"))?;
             credentials.admin_url = format!("http://{}", listener.local_addr()?);
-            Some(tokio::spawn(admin(
-                listener,
-                catalog.clone(),
-                admin_stopped,
-            )))
+            let services = admin::services(config, catalog.clone());
+            Some(tokio::spawn(admin::run(listener, services, admin_stopped)))
         } else {
             None
         };
@@ -353,17 +350,6 @@ fn report_recovery(output: &millrace_pipeline::LaneOutput) {
             "the log is damaged; what could not be read is in its quarantine folder"
         );
     }
-}
-
-async fn admin(
-    listener: tokio::net::TcpListener,
-    catalog: Catalog,
-    mut stopped: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
-    let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
-    millrace_admin::serve(listener, catalog, stop)
-        .await
-        .context("the admin API stopped")
 }
 
 fn recorder() -> anyhow::Result<PrometheusHandle> {

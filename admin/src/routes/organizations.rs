@@ -1,39 +1,58 @@
 //! `/api/organizations/`.
 
 use super::projects::ProjectItem;
-use super::{iso8601, organization};
-use crate::api::{Request, answer, request};
-use crate::auth::authenticate;
+use crate::context::Context;
 use crate::error::ApiError;
-use crate::page::{Envelope, requested};
-use millrace_catalog::{Catalog, MemberOrganization, Need};
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{MemberOrganization, Need};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
-use warp::reply::Response;
-use warp::{Filter, Rejection};
 
-const READ: Need = Need::read("organization");
+const ALL: &str = "/api/organizations/";
+const ONE: &str = "/api/organizations/{organization_id}/";
+const READ: [Need; 1] = [Need::read("organization")];
 
-/// An organization as the API shows it.
-#[derive(Debug, Serialize)]
+/// This resource's rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::list(ALL, list)
+            .about("List the organizations that the key sees")
+            .scopes(&READ),
+        Operation::get(ONE, retrieve)
+            .about("Read an organization")
+            .scopes(&READ),
+    ]
+}
+
+/// An organization.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Organization")]
 struct OrganizationBody {
     id: Uuid,
     name: String,
+    /// Made of the name when it was created.
     slug: String,
-    created_at: String,
-    updated_at: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// The caller's: 1 member, 8 administrator, 15 owner.
     membership_level: i16,
+    /// 0 none, 3 configure, 6 install, 9 root.
     plugins_access_level: i16,
+    /// Its projects.
     teams: Vec<ProjectItem>,
     available_product_features: Vec<Value>,
     is_member_join_email_enabled: bool,
-    /// JSON in a string: the contract's type for it.
+    /// JSON in a string.
     metadata: String,
     customer_id: Option<String>,
     enforce_2fa: Option<bool>,
+    /// Whether members below administrator may change exports and plugins.
     members_can_write_pipelines: bool,
-    /// A number in a string: the contract's type for it.
+    /// A number in a string.
     member_count: String,
 }
 
@@ -44,8 +63,8 @@ impl From<MemberOrganization> for OrganizationBody {
             id: organization.id,
             name: organization.name,
             slug: organization.slug,
-            created_at: iso8601(organization.created_at),
-            updated_at: iso8601(organization.updated_at),
+            created_at: organization.created_at.into(),
+            updated_at: organization.updated_at.into(),
             membership_level: seen.membership_level.number(),
             plugins_access_level: organization.plugins_access_level,
             teams: seen.projects.into_iter().map(ProjectItem::from).collect(),
@@ -60,39 +79,19 @@ impl From<MemberOrganization> for OrganizationBody {
     }
 }
 
-/// The routes of this resource.
-pub(crate) fn routes(
-    catalog: Catalog,
-) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    collection(catalog.clone()).or(single(catalog)).unify()
+async fn list(context: Context) -> Result<Envelope<OrganizationBody>, ApiError> {
+    let page = context.page();
+    let found = context
+        .catalog()
+        .organizations_of(context.caller()?, page)
+        .await?;
+    Ok(context.envelope(page, found))
 }
 
-/// GET /api/organizations/
-fn collection(catalog: Catalog) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    warp::path!("api" / "organizations")
-        .and(request(catalog))
-        .then(|request: Request| async move { answer(list(&request).await) })
-}
-
-/// GET /api/organizations/:id/
-fn single(catalog: Catalog) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    warp::path!("api" / "organizations" / String)
-        .and(request(catalog))
-        .then(|id: String, request: Request| async move { answer(retrieve(&id, &request).await) })
-}
-
-async fn list(request: &Request) -> Result<Envelope<OrganizationBody>, ApiError> {
-    let caller = authenticate(&request.catalog, &request.headers, &[READ]).await?;
-    request.must_read()?;
-    let page = requested(&request.uri);
-    let found = request.catalog.organizations_of(&caller, page).await?;
-    let results = found.rows.into_iter().map(OrganizationBody::from).collect();
-    Ok(Envelope::new(request, page, found.count, results))
-}
-
-async fn retrieve(id: &str, request: &Request) -> Result<OrganizationBody, ApiError> {
-    let caller = authenticate(&request.catalog, &request.headers, &[READ]).await?;
-    request.must_read()?;
-    let found = organization(&request.catalog, &caller, id).await?;
-    Ok(found.into())
+async fn retrieve(context: Context) -> Result<OrganizationBody, ApiError> {
+    let (caller, id) = (context.caller()?, context.organization_id()?);
+    let found = context.catalog().organization_of(caller, id).await?;
+    found
+        .map(OrganizationBody::from)
+        .ok_or_else(ApiError::not_found)
 }

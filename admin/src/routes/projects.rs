@@ -1,35 +1,50 @@
 //! `/api/organizations/:organization_id/projects/`.
 
-use super::{iso8601, organization};
-use crate::api::{Request, answer, request};
-use crate::auth::authenticate;
+use crate::context::Context;
 use crate::error::ApiError;
-use crate::page::{Envelope, requested};
-use millrace_catalog::{Caller, Catalog, Need, Project};
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{Need, Project};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
-use warp::Filter;
-use warp::Rejection;
-use warp::reply::Response;
 
+const ALL: &str = "/api/organizations/{organization_id}/projects/";
+const ONE: &str = "/api/organizations/{organization_id}/projects/{project_id}/";
 /// `organization:*` is accepted for projects as well.
 const READ: [Need; 2] = [Need::read("project"), Need::read("organization")];
 
+/// This resource's rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::list(ALL, list)
+            .about("List the projects of an organization")
+            .query("search", "string", "Only those with this in their names.")
+            .scopes(&READ),
+        Operation::get(ONE, retrieve)
+            .about("Read a project")
+            .scopes(&READ),
+    ]
+}
+
 /// A project in a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProjectItem {
     id: i64,
     uuid: Uuid,
     organization: Uuid,
     /// The same as `id`: a project has one team.
     project_id: i64,
+    /// The key that clients send events with.
     api_token: Option<String>,
     name: String,
     completed_snippet_onboarding: bool,
     has_completed_onboarding_for: Option<Value>,
     ingested_event: bool,
     is_demo: bool,
+    /// IANA name.
     timezone: String,
     access_control: bool,
 }
@@ -53,84 +68,39 @@ impl From<Project> for ProjectItem {
     }
 }
 
-/// One project.
-#[derive(Debug, Serialize)]
+/// A project.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Project")]
 struct ProjectBody {
     #[serde(flatten)]
     item: ProjectItem,
-    created_at: String,
-    updated_at: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// Whether clients' addresses are left out of events.
     anonymize_ips: bool,
 }
 
 impl From<Project> for ProjectBody {
     fn from(project: Project) -> Self {
         Self {
-            created_at: iso8601(project.created_at),
-            updated_at: iso8601(project.updated_at),
+            created_at: project.created_at.into(),
+            updated_at: project.updated_at.into(),
             anonymize_ips: project.anonymize_ips,
             item: project.into(),
         }
     }
 }
 
-/// The routes of this resource.
-pub(crate) fn routes(
-    catalog: Catalog,
-) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    collection(catalog.clone()).or(single(catalog)).unify()
+async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
+    let (id, page) = (context.organization_id()?, context.page());
+    let search = context.query("search");
+    let found = context
+        .catalog()
+        .projects_of(id, search.as_deref(), page)
+        .await?;
+    Ok(context.envelope(page, found))
 }
 
-/// GET /api/organizations/:organization_id/projects/
-fn collection(catalog: Catalog) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    warp::path!("api" / "organizations" / String / "projects")
-        .and(request(catalog))
-        .then(|id: String, request: Request| async move { answer(list(&id, &request).await) })
-}
-
-/// GET /api/organizations/:organization_id/projects/:id/
-fn single(catalog: Catalog) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    warp::path!("api" / "organizations" / String / "projects" / String)
-        .and(request(catalog))
-        .then(
-            |organization_id: String, id: String, request: Request| async move {
-                answer(retrieve(&organization_id, &id, &request).await)
-            },
-        )
-}
-
-async fn list(organization_id: &str, request: &Request) -> Result<Envelope<ProjectItem>, ApiError> {
-    let projects = visible(organization_id, request).await?;
-    let page = requested(&request.uri);
-    let count = projects.len() as u64;
-    let skip = usize::try_from(page.offset).unwrap_or(usize::MAX);
-    let take = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let part = projects.into_iter().skip(skip).take(take);
-    let results = part.map(ProjectItem::from).collect();
-    Ok(Envelope::new(request, page, count, results))
-}
-
-async fn retrieve(
-    organization_id: &str,
-    id: &str,
-    request: &Request,
-) -> Result<ProjectBody, ApiError> {
-    let projects = visible(organization_id, request).await?;
-    let mut projects = projects.into_iter();
-    let found = if id == "@current" {
-        projects.next()
-    } else {
-        let id: Option<i64> = id.parse().ok();
-        projects.find(|project| Some(project.id) == id)
-    };
-    found.map(ProjectBody::from).ok_or_else(ApiError::not_found)
-}
-
-/// The organization's projects, lowest id first, once the caller has passed.
-async fn visible(organization_id: &str, request: &Request) -> Result<Vec<Project>, ApiError> {
-    let catalog: &Catalog = &request.catalog;
-    let caller: Caller = authenticate(catalog, &request.headers, &READ).await?;
-    request.must_read()?;
-    let seen = organization(catalog, &caller, organization_id).await?;
-    Ok(seen.projects)
+async fn retrieve(context: Context) -> Result<ProjectBody, ApiError> {
+    Ok(context.project()?.clone().into())
 }

@@ -12,8 +12,12 @@
     reason = "tests"
 )]
 
+mod dns;
+mod mail;
 mod organizations;
+mod proxy_check;
 mod server;
+mod servers;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, Bootstrap, BootstrapOptions, Catalog, NewPersonalKey, Scopes};
@@ -74,8 +78,9 @@ impl Fixture {
         if let Some(key) = key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
+        let services = millrace_admin::Services::new(self.catalog.clone());
         let response = request
-            .reply(&millrace_admin::routes(self.catalog.clone()))
+            .reply(&millrace_admin::routes(services).unwrap())
             .await;
         Answer {
             status: response.status().as_u16(),

@@ -14,7 +14,7 @@ async fn it_answers_until_shutdown_and_then_ends() {
     let shutdown = async { drop(stopped.await) };
     let server = tokio::spawn(millrace_admin::serve(
         listener,
-        fixture.catalog.clone(),
+        millrace_admin::Services::new(fixture.catalog.clone()),
         shutdown,
     ));
 

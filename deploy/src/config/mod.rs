@@ -71,6 +71,12 @@ pub struct Config {
     pub database_url: String,
     /// The URL by which clients reach the ingest listener, when it is not its address.
     pub public_url: Option<String>,
+    /// The URL by which clients reach the organization API, when it is not as they say.
+    pub admin_public_url: Option<String>,
+    /// Requests that a personal key may make in a minute; 0: any number.
+    pub admin_requests_per_minute_max: u32,
+    /// Requests that a personal key may make in an hour; 0: any number.
+    pub admin_requests_per_hour_max: u32,
     /// When a request is answered.
     pub ack: Ack,
     /// The folder of the logs.
@@ -79,7 +85,7 @@ pub struct Config {
     pub log_bytes_max: u64,
     /// Threads that take requests.
     pub workers: usize,
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Peers whose `X-Forwarded-For`, `-Host` and `-Proto` are believed.
     pub trusted_proxies: Vec<IpNet>,
     /// How long a shutdown may take, in seconds.
     pub grace_seconds: u64,
@@ -119,6 +125,9 @@ impl Config {
             public_url: settings
                 .public_url
                 .map(|url| url.trim_end_matches('/').to_owned()),
+            admin_public_url: web_address(settings.admin_public_url)?,
+            admin_requests_per_minute_max: settings.admin_requests_per_minute_max,
+            admin_requests_per_hour_max: settings.admin_requests_per_hour_max,
             ack: settings.ack.into(),
             log_dir,
             log_bytes_max,
@@ -175,6 +184,15 @@ fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
         password: settings.clickhouse_password.clone().unwrap_or_default(),
         cluster: settings.clickhouse_cluster.clone(),
     })
+}
+
+/// Without a slash at the end.
+fn web_address(url: Option<String>) -> anyhow::Result<Option<String>> {
+    let Some(url) = url else { return Ok(None) };
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        bail!("admin_public_url is {url:?}; give one such as https://millrace.example");
+    }
+    Ok(Some(url.trim_end_matches('/').to_owned()))
 }
 
 /// Networks; an address alone is a network of one.

@@ -134,6 +134,32 @@ pub struct Settings {
     /// URL by which clients reach the ingest listener, when it is not its address
     #[arg(long, global = true, env = "MILLRACE_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<String>,
+    /// URL by which clients reach the organization API, when it is not as they say
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ADMIN_PUBLIC_URL",
+        value_name = "URL"
+    )]
+    pub admin_public_url: Option<String>,
+    /// Requests that a personal key may make in a minute; 0 for any number
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ADMIN_REQUESTS_PER_MINUTE_MAX",
+        default_value_t = 480,
+        value_name = "N"
+    )]
+    pub admin_requests_per_minute_max: u32,
+    /// Requests that a personal key may make in an hour; 0 for any number
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ADMIN_REQUESTS_PER_HOUR_MAX",
+        default_value_t = 4_800,
+        value_name = "N"
+    )]
+    pub admin_requests_per_hour_max: u32,
     /// When a request is answered with success
     #[arg(
         long,
@@ -157,7 +183,7 @@ pub struct Settings {
     /// Threads that take requests; one per core by default
     #[arg(long, global = true, env = "MILLRACE_WORKERS", value_name = "N")]
     pub workers: Option<usize>,
-    /// Peers (addresses or networks) whose X-Forwarded-For is believed
+    /// Peers (addresses or networks) whose X-Forwarded-For, -Host and -Proto are believed
     #[arg(
         long,
         global = true,

@@ -17,7 +17,7 @@
 //! | `splice`, `rows` | properties and rows as they are stored |
 //! | `report`, `reporter`, `error` | what the client is told |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod error;
 mod facts;

@@ -9,10 +9,11 @@ use super::{
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject};
+use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject, ProjectChange};
 use millrace_parse::{KeyLookup, Project};
 use millrace_rows::TeamId;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Our form with another checksum.
 const WRONG_CHECKSUM: &str = "phc_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -22,6 +23,7 @@ struct Fixture {
     keys: Keys,
     catalog: Catalog,
     key: String,
+    organization: Uuid,
     project: Project,
     database: TestDatabase,
 }
@@ -39,6 +41,7 @@ impl Fixture {
             keys: Keys::new(catalog.clone()),
             catalog,
             key: made.project_api_key,
+            organization: made.organization_id,
             project: Project {
                 team_id: made.team_id,
                 anonymize_ips: false,
@@ -69,8 +72,13 @@ async fn a_found_key_is_asked_for_again_after_a_minute() {
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     let elsewhere = fixture.elsewhere().await;
+    let anonymize = ProjectChange {
+        anonymize_ips: Some(true),
+        ..ProjectChange::default()
+    };
+    let (organization, id) = (fixture.organization, fixture.project.team_id);
     elsewhere
-        .set_anonymize_ips(&Actor::system(), fixture.project.team_id, true)
+        .update_project(&Actor::system(), organization, id, anonymize)
         .await
         .unwrap();
     fixture.pass_micros(FOUND_MICROS / 2);

@@ -169,7 +169,6 @@ impl Deed {
     }
 
     /// Whether no field changed: then nothing needs writing, neither row nor entry.
-    #[allow(dead_code, reason = "for the resources that follow")]
     pub(crate) fn changes_nothing(&self) -> bool {
         self.detail.changes.is_empty()
     }

@@ -99,7 +99,7 @@ impl Catalog {
         }
         let now = self.now();
         let project_api_key = project.key.clone();
-        let organization = insert_organization(within, ORGANIZATION_NAME, now).await?;
+        let organization = insert_organization(within, ORGANIZATION_NAME.into(), now).await?;
         let owner = NewUser {
             email: owner_email.clone(),
             ..NewUser::default()

@@ -1,9 +1,11 @@
 //! The handle to the catalog.
 
-use crate::connect::{Connected, begin_write, connect};
+use crate::connect::{Connected, connect};
 use crate::entities::catalog_versions;
 use crate::error::{CatalogError, Place};
 use crate::migrations::migrate;
+#[cfg(feature = "testing")]
+use crate::testing::StatementCount;
 use crate::time::UtcTime;
 use millrace_rows::{Clock, SystemClock};
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -105,6 +107,16 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
+    /// The same catalog, and a count of the statements that this clone of it sends.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn counted(&self) -> (Self, StatementCount) {
+        let mut counted = self.clone();
+        let count = StatementCount::default();
+        counted.db.set_metric_callback(count.callback());
+        (counted, count)
+    }
+
     /// The runtime that opened the catalog, which drives its connections. Other runtimes spawn
     /// their calls there.
     #[must_use]
@@ -153,19 +165,5 @@ impl Catalog {
 
     pub(crate) fn error(&self, error: &DbErr) -> CatalogError {
         self.place.error(error)
-    }
-
-    /// Begins a transaction that will write.
-    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
-        let begun = begin_write(&self.db).await;
-        begun.map_err(|error| self.error(&error))
-    }
-
-    pub(crate) async fn commit(
-        &self,
-        transaction: DatabaseTransaction,
-    ) -> Result<(), CatalogError> {
-        let committed = transaction.commit().await;
-        committed.map_err(|error| self.error(&error))
     }
 }

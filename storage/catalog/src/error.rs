@@ -173,7 +173,6 @@ pub struct Violation {
     pub detail: String,
 }
 
-#[allow(dead_code, reason = "for the resources that follow")]
 impl ChangeError {
     /// A rule that the value of `field` breaks.
     pub(crate) fn invalid(

@@ -6,11 +6,12 @@
 //! | `connect` | from a URL to a pool; what makes SQLite durable |
 //! | `actor`, `activity` | who makes a change; the log of all changes |
 //! | `bootstrap` | the first organization, project, owner and keys |
+//! | `idempotency` | requests that are made once however often they are sent |
 //! | `organizations`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | `plugins` | the five views of plugins, their source, their use |
 //! | [`key`] | the form of keys; no I/O |
-//! | `scopes`, `level` | what keys and members may do; no I/O |
-//! | `transaction` | transactions that write: begun, ended, and why they were not committed |
+//! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
+//! | `transaction` | how a change begins, decides and ends |
 //! | `entities`, `migrations` | the tables and their history |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for who asked |
 //!
@@ -31,9 +32,12 @@ mod catalog;
 mod connect;
 mod entities;
 mod error;
+mod features;
+mod idempotency;
 pub mod key;
 mod level;
 mod migrations;
+mod names;
 mod organizations;
 mod page;
 mod personal_keys;
@@ -59,14 +63,17 @@ pub use entities::plugins::{Model as Plugin, PluginType};
 pub use entities::projects::Model as Project;
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
+pub use features::{FEATURES, Feature};
+pub use idempotency::{IdempotencyClaim, KeptAnswer};
 pub use level::Level;
-pub use organizations::MemberOrganization;
+pub use millrace_rows::TeamId;
+pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
-pub use personal_keys::{Caller, CreatedPersonalKey, NewPersonalKey};
+pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
 pub use plugins::{
     Family, FileChange, NewPlugin, PluginFields, PluginFiles, PluginRelease, PluginSetting,
     PluginUse, PluginWriter, SeenPlugin,
 };
-pub use projects::{NewProject, ProjectKey};
-pub use scopes::{FAMILIES, Need, ScopeError, Scopes};
+pub use projects::{NewProject, ProjectChange, ProjectKey};
+pub use scopes::{FAMILIES, Need, OPERATOR, ScopeError, Scopes};
 pub use users::NewUser;

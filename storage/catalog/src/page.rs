@@ -19,6 +19,20 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// A part of a list that is here as a whole.
+    #[must_use]
+    pub fn of(all: Vec<T>, page: PageRequest) -> Self {
+        let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        Self {
+            count: all.len() as u64,
+            rows: all
+                .into_iter()
+                .skip(size(page.offset))
+                .take(size(page.limit))
+                .collect(),
+        }
+    }
+
     /// The same part of the same list, as something else.
     #[must_use]
     pub fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {

@@ -103,6 +103,19 @@ impl Scopes {
         })
     }
 
+    /// Whether every scope of `other` is covered by one of these.
+    #[must_use]
+    pub fn cover(&self, other: &Self) -> bool {
+        let covers = |had: &str, wanted: &str| {
+            let read_of = wanted.strip_suffix(":read");
+            had == wanted
+                || (had == ALL && wanted != OPERATOR)
+                || read_of.is_some_and(|family| had.strip_suffix(":write") == Some(family))
+        };
+        let mut wanted = other.0.iter();
+        wanted.all(|wanted| self.0.iter().any(|had| covers(had, wanted)))
+    }
+
     /// Whether this key operates the installation.
     #[must_use]
     pub fn operate(&self) -> bool {
@@ -160,6 +173,30 @@ mod tests {
         }
         assert!(!Scopes::all().operate());
         assert!(Scopes::parse(["operator"]).unwrap().operate());
+    }
+
+    #[test]
+    fn scopes_cover_what_they_include() {
+        let table: [(&[&str], &[&str], bool); 10] = [
+            (&["*"], &["*"], true),
+            (&["*"], &["role:read", "plugin:write"], true),
+            (&["*"], &["operator"], false),
+            (&["operator"], &["operator"], true),
+            (&["operator"], &["role:read"], false),
+            (&["role:write"], &["role:read"], true),
+            (&["role:read"], &["role:write"], false),
+            (&["role:write"], &["plugin:read"], false),
+            (
+                &["role:write", "plugin:read"],
+                &["plugin:read", "role:read"],
+                true,
+            ),
+            (&["role:write"], &["*"], false),
+        ];
+        for (own, other, covered) in table {
+            let (own, other) = (Scopes::parse(own).unwrap(), Scopes::parse(other).unwrap());
+            assert_eq!(own.cover(&other), covered, "{own:?} {other:?}");
+        }
     }
 
     #[test]

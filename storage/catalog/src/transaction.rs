@@ -1,9 +1,15 @@
 //! Transactions that write: begun, ended, and why they were not committed.
 
+use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::error::ChangeError;
+use crate::connect::begin_write;
+use crate::entities::{organization_memberships as memberships, organizations};
+use crate::error::{CatalogError, ChangeError};
+use crate::level::Level;
+use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QuerySelect, Select,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
+    QuerySelect, Select,
 };
 
 /// Why a transaction was not committed.
@@ -27,7 +33,33 @@ impl From<ChangeError> for Abort {
     }
 }
 
+impl From<CatalogError> for Abort {
+    fn from(error: CatalogError) -> Self {
+        Self::Rule(error.into())
+    }
+}
+
+impl From<getrandom::Error> for Abort {
+    fn from(error: getrandom::Error) -> Self {
+        Self::Rule(error.into())
+    }
+}
+
 impl Catalog {
+    /// Begins a transaction that will write.
+    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
+        let begun = begin_write(&self.db).await;
+        begun.map_err(|error| self.error(&error))
+    }
+
+    pub(crate) async fn commit(
+        &self,
+        transaction: DatabaseTransaction,
+    ) -> Result<(), CatalogError> {
+        let committed = transaction.commit().await;
+        committed.map_err(|error| self.error(&error))
+    }
+
     /// Commits if all went well; otherwise nothing of the transaction happened.
     pub(crate) async fn finish<T>(
         &self,
@@ -66,4 +98,49 @@ pub(crate) fn locked<E: EntityTrait>(within: &DatabaseTransaction, query: Select
     } else {
         query
     }
+}
+
+/// Reads and locks an organization. Whatever must be decided about its people and things is
+/// decided behind this lock, one change after the other.
+pub(crate) async fn lock_organization(
+    within: &DatabaseTransaction,
+    id: Uuid,
+) -> Result<organizations::Model, Abort> {
+    let query = locked(within, organizations::Entity::find_by_id(id));
+    let found = query.one(within).await?;
+    found.ok_or_else(|| ChangeError::not_found("organization", &id).into())
+}
+
+/// The level with which an actor acts in an organization at this moment: a person's own; the
+/// operator may do everything.
+pub(crate) async fn acting_level(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    organization_id: Uuid,
+) -> Result<Level, Abort> {
+    let Some(user_id) = actor.user_id() else {
+        return Ok(Level::Owner);
+    };
+    let membership = memberships::Entity::find()
+        .filter(memberships::Column::OrganizationId.eq(organization_id))
+        .filter(memberships::Column::UserId.eq(user_id))
+        .one(within)
+        .await?;
+    let level = membership.map(|membership| membership.level);
+    level.ok_or_else(|| ChangeError::forbidden("You are no member of this organization.").into())
+}
+
+/// Lets an actor of at least this level pass.
+pub(crate) async fn must_act_as(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    organization_id: Uuid,
+    least: Level,
+) -> Result<Level, Abort> {
+    let level = acting_level(within, actor, organization_id).await?;
+    if level >= least {
+        return Ok(level);
+    }
+    let detail = format!("This needs level {} ({least}).", least.number());
+    Err(ChangeError::forbidden(detail).into())
 }

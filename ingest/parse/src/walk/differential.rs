@@ -1,5 +1,5 @@
 //! Three readers of JSON must agree on what is JSON: the walk over the SIMD index, the slow
-//! path's scan, and serde_json.
+//! path's scan, and serde_json. And both ways to the index must lead to the same one.
 
 use super::walk;
 use crate::index::Index;
@@ -12,9 +12,15 @@ const DEPTH_MAX: usize = 6;
 
 fn walk_accepts(text: &[u8]) -> bool {
     let mut body = text.to_vec();
-    let mut index = Index::default();
-    index.build(&mut body).is_ok()
-        && walk(&body, &index, DEPTH_MAX, 3, &mut Document::default()).is_ok()
+    let (mut index, mut portable) = (Index::default(), Index::portable());
+    let is_indexed = index.build(&mut body).is_ok();
+    assert_eq!(is_indexed, portable.build(&mut body).is_ok());
+    if !is_indexed {
+        return false;
+    }
+    assert_eq!(index.marks(), portable.marks());
+    assert_eq!(index.escapes(), portable.escapes());
+    walk(&body, &index, DEPTH_MAX, 3, &mut Document::default()).is_ok()
 }
 
 /// Whether the slow path finds nothing to repair and nothing wrong.

@@ -10,9 +10,10 @@ mod differential;
 mod envelope;
 mod fields;
 mod names;
+mod number;
 
-pub use cursor::number_len;
 pub use envelope::walk;
+pub use number::number_len;
 
 /// The text is not JSON, or nested too deep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

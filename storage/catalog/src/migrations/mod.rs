@@ -7,6 +7,7 @@
 mod m0001_organizations;
 mod m0002_personal_api_keys;
 mod m0003_catalog_versions;
+mod m0004_idempotency_keys;
 mod m0005_activity_log;
 mod m0010_plugins;
 
@@ -26,6 +27,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0001_organizations::Migration),
             Box::new(m0002_personal_api_keys::Migration),
             Box::new(m0003_catalog_versions::Migration),
+            Box::new(m0004_idempotency_keys::Migration),
             Box::new(m0005_activity_log::Migration),
             Box::new(m0010_plugins::Migration),
         ]

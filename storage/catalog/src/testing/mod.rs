@@ -2,6 +2,8 @@
 
 mod database;
 mod postgres;
+mod statements;
 
 pub use database::TestDatabase;
 pub use postgres::TestPostgres;
+pub use statements::StatementCount;

@@ -3,7 +3,7 @@
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog,
-    NewPersonalKey, NewProject, PageRequest, Scopes,
+    NewPersonalKey, NewProject, PageRequest, ProjectChange, Scopes,
 };
 use millrace_rows::TeamId;
 use serde_json::json;
@@ -30,6 +30,13 @@ async fn entries(catalog: &Catalog, organization_id: Uuid) -> Vec<ActivityEntry>
     catalog.list_activity(&filter, ALL).await.unwrap().rows
 }
 
+fn anonymize() -> ProjectChange {
+    ProjectChange {
+        anonymize_ips: Some(true),
+        ..ProjectChange::default()
+    }
+}
+
 /// A catalog with one organization, its owner's caller and the project.
 async fn open(database: &TestDatabase) -> (Catalog, Actor, Uuid, TeamId) {
     let catalog = Catalog::open(database.url()).await.unwrap();
@@ -50,7 +57,7 @@ async fn every_write_leaves_an_entry_with_who_and_what(database: TestDatabase) {
         (ActivityScope::Organization, Activity::Created),
     ];
     assert_eq!(first, made);
-    let changed = catalog.set_anonymize_ips(&ann, team_id, true).await;
+    let changed = catalog.update_project(&ann, id, team_id, anonymize()).await;
     let changed = changed.unwrap();
     let newest = entries(&catalog, id).await.remove(0);
     assert_eq!(newest.scope, ActivityScope::Project);

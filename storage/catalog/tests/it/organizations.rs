@@ -194,7 +194,7 @@ async fn names_are_checked(database: TestDatabase) {
     }
     assert!(catalog.list_organizations().await.unwrap().is_empty());
     catalog
-        .create_organization(&Actor::system(), &"ü".repeat(64), None)
+        .create_organization(&Actor::system(), &*"ü".repeat(64), None)
         .await
         .unwrap();
 }

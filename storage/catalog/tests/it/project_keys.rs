@@ -1,7 +1,7 @@
 //! Project keys: made, chosen, rotated, revoked, and how others notice.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Actor, Catalog, ChangeError, NewProject, Project};
+use millrace_catalog::{Actor, Catalog, ChangeError, NewProject, Project, ProjectChange};
 use millrace_rows::TeamId;
 
 on_both!(
@@ -136,7 +136,14 @@ async fn every_change_moves_the_counter(database: TestDatabase) {
                     .unwrap(),
             ),
             "anonymize" => {
-                catalog.set_anonymize_ips(&SYSTEM, id, true).await.unwrap();
+                let anonymize = ProjectChange {
+                    anonymize_ips: Some(true),
+                    ..ProjectChange::default()
+                };
+                catalog
+                    .update_project(&SYSTEM, project.organization_id, id, anonymize)
+                    .await
+                    .unwrap();
                 assert!(
                     elsewhere
                         .project_by_key("a")

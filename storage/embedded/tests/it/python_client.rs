@@ -1,11 +1,9 @@
-//! clickhouse-connect from PyPI, in a virtual environment that this test makes on its first run.
+//! clickhouse-connect from PyPI, in the tests' Python environment.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use millrace_embedded::testing::shared;
-use rustix::fs::{FlockOperation, flock};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -15,34 +13,11 @@ fn workspace() -> PathBuf {
         .to_owned()
 }
 
-/// The Python of `.test-env/python`, with `load-tests/clients/requirements.txt` installed. Several test binaries may
-/// make it at once, so a file lock is held; what is installed is remembered in it as the requirements' text.
+/// The interpreter of the tests' environment; the first one to ask makes it.
 fn python() -> PathBuf {
-    let folder = workspace().join(".test-env");
-    let requirements = workspace().join("load-tests/clients/requirements.txt");
-    fs::create_dir_all(&folder).unwrap();
-    let lock = File::create(folder.join("python.lock")).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    let (venv, stamp) = (folder.join("python"), folder.join("python.installed"));
-    let wanted = fs::read_to_string(&requirements).unwrap();
-    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted)
-        && venv.join("bin/python").exists()
-    {
-        return venv.join("bin/python");
-    }
-    run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
-    run(Command::new(venv.join("bin/python"))
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "-r",
-        ])
-        .arg(&requirements));
-    fs::write(&stamp, wanted).unwrap();
-    venv.join("bin/python")
+    run(&mut Command::new(workspace().join("deploy/test-python.sh")))
+        .trim()
+        .into()
 }
 
 fn run(command: &mut Command) -> String {

@@ -1,0 +1,122 @@
+//! What handlers answer with when all went well.
+
+use crate::error::ApiError;
+use crate::operation::Outcome;
+use bytes::Bytes;
+use http::StatusCode;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// The body of a success.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// `None`: the operation's own.
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// As JSON.
+    ///
+    /// # Errors
+    ///
+    /// 500 for what cannot be written as JSON.
+    pub(crate) fn json<T: Serialize + ?Sized>(body: &T) -> Outcome {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            tracing::error!(%error, "an answer cannot be written as JSON");
+            ApiError::internal()
+        })?;
+        Ok(Self {
+            status: None,
+            content_type: "application/json",
+            body: body.into(),
+        })
+    }
+
+    /// Without a body.
+    pub(crate) fn empty() -> Self {
+        Self {
+            status: None,
+            content_type: "",
+            body: Bytes::new(),
+        }
+    }
+}
+
+/// What the document says of an answer.
+#[derive(Clone)]
+pub(crate) enum AnswerSchema {
+    /// No body.
+    Empty,
+    /// A page for people.
+    Html,
+    /// JSON of a type.
+    Json {
+        /// Its name in the document.
+        name: Cow<'static, str>,
+        /// Adds it to the document, or points to it there.
+        schema: fn(&mut SchemaGenerator) -> Schema,
+    },
+}
+
+/// What a handler may return.
+pub(crate) trait IntoAnswer {
+    /// What the document says of it.
+    fn schema() -> AnswerSchema;
+    /// As bytes.
+    ///
+    /// # Errors
+    ///
+    /// 500 for what cannot be written as JSON.
+    fn into_answer(self) -> Outcome;
+}
+
+impl<T: Serialize + JsonSchema> IntoAnswer for T {
+    fn schema() -> AnswerSchema {
+        AnswerSchema::Json {
+            name: T::schema_name(),
+            schema: |generator| generator.subschema_for::<T>(),
+        }
+    }
+
+    fn into_answer(self) -> Outcome {
+        Answer::json(&self)
+    }
+}
+
+/// An answer whose status the handler chooses; the operation says so by `also_answers`.
+pub(crate) struct WithStatus<T> {
+    pub(crate) status: StatusCode,
+    pub(crate) body: T,
+}
+
+impl<T: Serialize + JsonSchema> IntoAnswer for WithStatus<T> {
+    fn schema() -> AnswerSchema {
+        <T as IntoAnswer>::schema()
+    }
+
+    fn into_answer(self) -> Outcome {
+        let mut answer = Answer::json(&self.body)?;
+        answer.status = Some(self.status);
+        Ok(answer)
+    }
+}
+
+/// A page for people.
+pub(crate) struct Html(pub(crate) String);
+
+impl IntoAnswer for Html {
+    fn schema() -> AnswerSchema {
+        AnswerSchema::Html
+    }
+
+    fn into_answer(self) -> Outcome {
+        Ok(Answer {
+            status: None,
+            content_type: "text/html; charset=utf-8",
+            body: self.0.into(),
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! From the bytes of a body to the type that a handler takes.
+
+use crate::error::ApiError;
+use crate::schema::BodySchema;
+use crate::violation;
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::pin::pin;
+
+/// The longest body.
+pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Gathers a body.
+///
+/// # Errors
+///
+/// 413 as soon as it is known to be too long, 400 if the client breaks off.
+pub(crate) async fn gather<S, B>(headers: &HeaderMap, stream: S) -> Result<Bytes, ApiError>
+where
+    S: Stream<Item = Result<B, warp::Error>>,
+    B: Buf,
+{
+    let too_large = || ApiError::payload_too_large(BODY_BYTES_MAX);
+    let declared = headers.get(CONTENT_LENGTH);
+    let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|bytes| bytes > BODY_BYTES_MAX as u64) {
+        return Err(too_large());
+    }
+    let mut stream = pin!(stream);
+    let mut body = BytesMut::new();
+    while let Some(chunk) = stream.next().await {
+        let mut chunk = chunk.map_err(|error| {
+            tracing::debug!(%error, "a body ended early");
+            ApiError::parse_error("it ended early")
+        })?;
+        if body.len() + chunk.remaining() > BODY_BYTES_MAX {
+            return Err(too_large());
+        }
+        let bytes = chunk.copy_to_bytes(chunk.remaining());
+        body.extend_from_slice(&bytes);
+    }
+    Ok(body.freeze())
+}
+
+/// Reads a body as JSON and checks it against its schema. An empty one counts as `{}`.
+///
+/// # Errors
+///
+/// 415 for another type, 400 for what is no JSON, and 400 for the first field that is wrong.
+pub(crate) fn check(
+    headers: &HeaderMap,
+    body: &Bytes,
+    schema: &BodySchema,
+) -> Result<Value, ApiError> {
+    if body.is_empty() {
+        return checked(json!({}), schema);
+    }
+    if !is_json(headers) {
+        return Err(ApiError::unsupported_media_type());
+    }
+    let value =
+        serde_json::from_slice(body).map_err(|error| ApiError::parse_error(&error.to_string()))?;
+    checked(value, schema)
+}
+
+fn checked(value: Value, schema: &BodySchema) -> Result<Value, ApiError> {
+    let validator = schema.validator.as_ref().as_ref().map_err(|error| {
+        tracing::error!(error, schema = schema.name, "a schema cannot be used");
+        ApiError::internal()
+    })?;
+    match violation::first(validator, &value) {
+        Some(error) => Err(error),
+        None => Ok(value),
+    }
+}
+
+/// Makes the handler's type of a checked body.
+///
+/// # Errors
+///
+/// 400 for the first field that the schema lets pass and the type does not.
+pub(crate) fn read<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(body).map_err(|error| {
+        let attr = error.path().to_string().replace(['.', '['], "__");
+        let attr = attr.replace(']', "");
+        let attr = (attr != "__" && !attr.is_empty()).then_some(attr);
+        ApiError::invalid("invalid_input", attr.as_deref(), sentence(error.inner()))
+    })
+}
+
+/// What serde says, as a sentence.
+fn sentence(error: &serde_json::Error) -> String {
+    format!("This cannot be used: {error}.")
+}
+
+/// Whether the body says that it is JSON, or says nothing.
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = |name| match headers.get(name) {
+        Some(value) => value.to_str().map(Some),
+        None => Ok(None),
+    };
+    let plain = match text(CONTENT_ENCODING) {
+        Ok(encoding) => encoding.is_none_or(|encoding| encoding.eq_ignore_ascii_case("identity")),
+        Err(_) => false,
+    };
+    let json = match text(CONTENT_TYPE) {
+        Ok(Some(content_type)) => {
+            let mut parts = content_type.split(';').map(str::trim);
+            let essence = parts.next().unwrap_or_default();
+            let utf8 = |part: &str| {
+                let part = part.to_ascii_lowercase();
+                !part.starts_with("charset=") || part.trim_matches('"').ends_with("utf-8")
+            };
+            essence.eq_ignore_ascii_case("application/json") && parts.all(utf8)
+        }
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    plain && json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[test]
+    fn json_is_taken_in_utf8_and_uncompressed() {
+        let table = [
+            (None, None, true),
+            (Some("application/json"), None, true),
+            (
+                Some("Application/JSON; charset=UTF-8"),
+                Some("identity"),
+                true,
+            ),
+            (Some("application/json;charset=\"utf-8\""), None, true),
+            (Some("application/json; charset=latin1"), None, false),
+            (Some("text/plain"), None, false),
+            (Some("application/x-www-form-urlencoded"), None, false),
+            (Some("application/json"), Some("gzip"), false),
+        ];
+        for (content_type, encoding, expected) in table {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(CONTENT_TYPE, content_type), (CONTENT_ENCODING, encoding)] {
+                if let Some(value) = value {
+                    headers.insert(name, value.parse().unwrap());
+                }
+            }
+            assert_eq!(is_json(&headers), expected, "{content_type:?} {encoding:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_type_refuses_names_the_field() {
+        #[derive(Debug, Deserialize)]
+        #[allow(dead_code, reason = "never made")]
+        struct Inner {
+            number: i8,
+        }
+        #[derive(Debug, Deserialize)]
+        #[allow(dead_code, reason = "never made")]
+        struct Outer {
+            inner: Vec<Inner>,
+        }
+        let error = read::<Outer>(json!({ "inner": [{ "number": 1 }, { "number": 300 }] }));
+        let expected = ApiError::invalid(
+            "invalid_input",
+            Some("inner__1__number"),
+            "This cannot be used: invalid value: integer `300`, expected i8.",
+        );
+        assert_eq!(error.unwrap_err(), expected);
+    }
+}

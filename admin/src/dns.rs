@@ -1,0 +1,165 @@
+//! What the domain name system says: the proof of a domain, where an alias leads, addresses.
+//!
+//! Nothing is cached here, as people mend their records and ask again; the nameserver's own cache
+//! is what spares the world. Names are always absolute: no search list of the machine's applies.
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::timeout;
+
+/// The label below which a domain's proof is.
+const CHALLENGE_LABEL: &str = "_millrace-challenge";
+/// How long an answer may take before the question is asked again.
+const TRY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a question is asked again.
+const RETRIES: usize = 2;
+
+/// Why there is no answer. That a name or record does not exist is an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DnsError {
+    /// Neither the option nor the system names a nameserver.
+    #[error("no nameserver is known: {0}")]
+    NoNameserver(String),
+    /// The nameserver cannot be reached or reports a failure of its own.
+    #[error("the nameserver did not answer: {0}")]
+    Failed(String),
+    /// All tries took too long.
+    #[error("the nameserver did not answer in time")]
+    TimedOut,
+}
+
+/// What is found where a domain's proof should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A record that equals the challenge.
+    Found,
+    /// Records, but other ones.
+    Different,
+    /// No record.
+    Missing,
+}
+
+/// Asks one nameserver, or those of the system.
+#[derive(Clone, Debug)]
+pub struct Dns {
+    resolver: Result<TokioResolver, DnsError>,
+    deadline: Duration,
+}
+
+impl Dns {
+    /// Asks `nameserver`, or the system's.
+    #[must_use]
+    pub fn new(nameserver: Option<SocketAddr>) -> Self {
+        Self::with_timeout(nameserver, TRY_TIMEOUT)
+    }
+
+    /// The same with another time for each try.
+    #[must_use]
+    pub fn with_timeout(nameserver: Option<SocketAddr>, try_timeout: Duration) -> Self {
+        let resolver = resolver(nameserver, try_timeout);
+        Self {
+            resolver: resolver.map_err(|error| DnsError::NoNameserver(error.to_string())),
+            // Time for the tries by UDP, and for TCP when an answer is too long for that.
+            deadline: try_timeout * 4,
+        }
+    }
+
+    /// Looks for the proof that `domain` belongs to who was given `challenge`. `domain` is in the
+    /// form that [`domain_name::normalized`](crate::domain_name::normalized) gives. The strings of
+    /// a record are joined, as providers split them where they like.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer.
+    pub async fn proof(&self, domain: &str, challenge: &str) -> Result<Proof, DnsError> {
+        let name = format!("{CHALLENGE_LABEL}.{domain}");
+        let records = self.lookup(&name, RecordType::TXT, |data| match data {
+            RData::TXT(text) => Some(text.txt_data.concat()),
+            _ => None,
+        });
+        let records = records.await?;
+        Ok(if records.is_empty() {
+            Proof::Missing
+        } else if records.iter().any(|record| record == challenge.as_bytes()) {
+            Proof::Found
+        } else {
+            Proof::Different
+        })
+    }
+
+    /// The name that `domain` is an alias for, if it is one; lower case, no dot at the end.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer.
+    pub async fn alias(&self, domain: &str) -> Result<Option<String>, DnsError> {
+        let targets = self.lookup(domain, RecordType::CNAME, |data| match data {
+            RData::CNAME(target) => Some(target.0.to_ascii()),
+            _ => None,
+        });
+        let target = targets.await?.into_iter().next();
+        Ok(target.map(|name| name.trim_end_matches('.').to_ascii_lowercase()))
+    }
+
+    /// The addresses of `domain`, those of version 4 first.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer.
+    pub async fn addresses(&self, domain: &str) -> Result<Vec<IpAddr>, DnsError> {
+        let of = |data: &RData| data.ip_addr();
+        let mut addresses = self.lookup(domain, RecordType::A, of).await?;
+        addresses.extend(self.lookup(domain, RecordType::AAAA, of).await?);
+        Ok(addresses)
+    }
+
+    /// What `pick` takes of the records of one type; aliases are followed.
+    async fn lookup<T>(
+        &self,
+        domain: &str,
+        kind: RecordType,
+        pick: impl Fn(&RData) -> Option<T>,
+    ) -> Result<Vec<T>, DnsError> {
+        let resolver = self.resolver.as_ref().map_err(Clone::clone)?;
+        let asked = resolver.lookup(format!("{domain}."), kind);
+        match timeout(self.deadline, asked).await {
+            Ok(Ok(found)) => {
+                let records = found.answers().iter();
+                Ok(records.filter_map(|record| pick(&record.data)).collect())
+            }
+            Ok(Err(error)) if error.is_no_records_found() => Ok(Vec::new()),
+            Ok(Err(NetError::Timeout)) | Err(_) => Err(DnsError::TimedOut),
+            Ok(Err(error)) => Err(DnsError::Failed(error.to_string())),
+        }
+    }
+}
+
+fn resolver(
+    nameserver: Option<SocketAddr>,
+    try_timeout: Duration,
+) -> Result<TokioResolver, NetError> {
+    let mut builder = match nameserver {
+        None => TokioResolver::builder_tokio()?,
+        Some(address) => {
+            let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+            let connections = connections.map(|mut connection| {
+                connection.port = address.port();
+                connection
+            });
+            let server = NameServerConfig::new(address.ip(), true, connections.into());
+            let config = ResolverConfig::from_name_servers(vec![server]);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        }
+    };
+    let options: &mut ResolverOpts = builder.options_mut();
+    options.timeout = try_timeout;
+    options.attempts = RETRIES;
+    options.cache_size = 0;
+    builder.build()
+}

@@ -1,0 +1,128 @@
+//! `Idempotency-Key`: a `POST` that is sent again gets the first one's answer.
+//!
+//! Successes are kept for 24 hours per key and path; failures are not, as they may be tried
+//! again. Secrets that are shown once are not kept: they are null in the replay.
+//!
+//! Between the change's transaction and the keeping of its answer a crash of the process can
+//! fall: then the claim lapses after two minutes and the request runs again.
+
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::response::Success;
+use bytes::Bytes;
+use http::{HeaderName, StatusCode};
+use millrace_catalog::{Catalog, IdempotencyClaim};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The longest key.
+const KEY_CHARS_MAX: usize = 255;
+
+/// A request that nobody else makes now.
+pub(crate) struct Idempotency {
+    catalog: Catalog,
+    id: String,
+}
+
+/// What is known of a request.
+pub(crate) enum Begun {
+    /// It brought no key.
+    Unasked,
+    /// It is new; make it, then end it.
+    Claimed(Idempotency),
+    /// It was made before.
+    Done(Success),
+}
+
+impl Idempotency {
+    /// Claims the request's key, if it brought one.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a key that cannot be one; 409 if it belongs to another body, or if the first
+    /// request is still on its way.
+    pub(crate) async fn begin(context: &Context, body: &Bytes) -> Result<Begun, ApiError> {
+        let Some(key) = context.request.headers.get(IDEMPOTENCY_KEY) else {
+            return Ok(Begun::Unasked);
+        };
+        let usable = |key: &&str| (1..=KEY_CHARS_MAX).contains(&key.len());
+        let key = key.to_str().ok().filter(usable).ok_or_else(|| {
+            let detail = "Idempotency-Key must have 1 to 255 characters of printable ASCII.";
+            ApiError::invalid("invalid_input", None, detail)
+        })?;
+        let owner = context.caller.as_ref().map(|caller| caller.key_id);
+        let path = context.request.uri.path().trim_end_matches('/');
+        let id = digest(&[
+            owner.unwrap_or_default().as_bytes(),
+            path.as_bytes(),
+            key.as_bytes(),
+        ]);
+        let catalog = context.catalog().clone();
+        match catalog.claim_idempotency_key(&id, &digest(&[body])).await? {
+            IdempotencyClaim::New => Ok(Begun::Claimed(Self { catalog, id })),
+            IdempotencyClaim::Done(kept) => Ok(Begun::Done(Success {
+                status: StatusCode::from_u16(kept.status).unwrap_or_default(),
+                content_type: "application/json",
+                body: kept.body.into(),
+                tag: None,
+                is_replay: true,
+                is_secret: false,
+            })),
+            IdempotencyClaim::InProgress => Err(ApiError::conflict(
+                "idempotency_in_progress",
+                "The first request with this Idempotency-Key is still on its way; try again.",
+            )),
+            IdempotencyClaim::Mismatch => Err(ApiError::conflict(
+                "idempotency_mismatch",
+                "This Idempotency-Key was used with another body; use a new one.",
+            )),
+        }
+    }
+
+    /// Keeps a success for replays, or lets go of the key.
+    pub(crate) async fn end(self, operation: &Operation, outcome: &Result<Success, ApiError>) {
+        let ended = match outcome {
+            Ok(success) if success.status.is_success() => {
+                let body = without_secrets(&success.body, operation.shown_once);
+                let status = success.status.as_u16();
+                self.catalog
+                    .keep_idempotent_answer(&self.id, status, &body)
+                    .await
+            }
+            _ => self.catalog.release_idempotency_key(&self.id).await,
+        };
+        if let Err(error) = ended {
+            // The change is made all the same; a retry runs again once the claim lapses.
+            tracing::error!(%error, "an idempotent answer was not kept");
+        }
+    }
+}
+
+fn without_secrets(body: &Bytes, fields: &[&str]) -> String {
+    let text = || String::from_utf8_lossy(body).into_owned();
+    if fields.is_empty() {
+        return text();
+    }
+    let Ok(mut value) = serde_json::from_slice::<Value>(body) else {
+        return text();
+    };
+    for field in fields {
+        if let Some(secret) = value.get_mut(field) {
+            *secret = Value::Null;
+        }
+    }
+    value.to_string()
+}
+
+/// Of parts that cannot run into one another.
+fn digest(parts: &[&[u8]]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    let bytes = hasher.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,23 @@
+//! Mail: from what happened to a letter, and from a letter to the SMTP server.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `settings` | [`MailSettings`]: the server and the sender, checked once |
+//! | `letters` | what the mails say, as text and HTML |
+//! | `outbox` | [`Outbox`]: a bounded number of mails on their way, tries, time-outs, drain |
+//!
+//! A mail is never part of a transaction: room for it is reserved before, it is handed over after
+//! the commit, and the request does not wait for the server. So whoever asks learns that a mail
+//! was attempted, not that it arrived; what cannot be delivered is in the log, and an invitation
+//! can be sent again. Mails on their way are in memory only: a crash loses them.
+//!
+//! No text of a user's can add a header or a recipient: addresses are parsed, and everything in a
+//! header is one line before it is encoded.
+
+mod letters;
+mod outbox;
+mod settings;
+
+pub use letters::{Invitation, LetterError, MemberJoined, is_address};
+pub use outbox::{Outbox, OutboxFull, Room};
+pub use settings::{MailSettings, MailSettingsError};

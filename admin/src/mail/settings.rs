@@ -1,0 +1,168 @@
+//! The SMTP server and the sender.
+//!
+//! | URL | Means |
+//! |---|---|
+//! | `smtp://host` | no encryption, port 25 |
+//! | `smtp://host?tls=required` | STARTTLS or nothing, port 587 |
+//! | `smtp://host?tls=opportunistic` | STARTTLS if the server offers it, port 587 |
+//! | `smtps://host` | TLS from the first byte, port 465 |
+//!
+//! `user:password@` (percent-encoded) and `:port` go where URLs have them; a path is the name to
+//! greet with. Certificates are checked against the system's authorities.
+
+use lettre::message::Mailbox;
+use lettre::transport::smtp::AsyncSmtpTransportBuilder;
+use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
+use lettre::{AsyncSmtpTransport, Tokio1Executor};
+use std::fmt;
+use std::time::Duration;
+use thiserror::Error;
+use url::Url;
+
+/// How long the server may take for one answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What is wrong with the settings. Neither says the URL: it may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MailSettingsError {
+    /// The server.
+    #[error(
+        "smtp_url {0}; give smtp://host, smtp://user:password@host?tls=required or smtps://host"
+    )]
+    Url(String),
+    /// The sender.
+    #[error("mail_from is {0:?}; give an address, such as Millrace <millrace@example.com>")]
+    From(String),
+    /// An authority's certificate.
+    #[error("the authority's certificate cannot be used: {0}")]
+    Authority(String),
+}
+
+/// Where mail goes and who sends it; checked.
+#[derive(Clone)]
+pub struct MailSettings {
+    pub(super) server: AsyncSmtpTransportBuilder,
+    pub(super) from: Mailbox,
+    /// The wait before the second try; each further one is four times as long.
+    pub(super) retry_pause: Duration,
+}
+
+impl MailSettings {
+    /// Checks both settings. `authority` is a certificate (PEM) to trust beside the system's.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the setting and says what to do.
+    pub fn new(
+        smtp_url: &str,
+        from: &str,
+        authority: Option<&[u8]>,
+    ) -> Result<Self, MailSettingsError> {
+        let from = from
+            .parse()
+            .map_err(|_| MailSettingsError::From(from.to_owned()))?;
+        let server = server(smtp_url, authority)?.timeout(Some(ANSWER_TIMEOUT));
+        Ok(Self {
+            server,
+            from,
+            retry_pause: Duration::from_secs(2),
+        })
+    }
+
+    /// Changes the wait before the second try.
+    #[must_use]
+    pub fn with_retry_pause(mut self, pause: Duration) -> Self {
+        self.retry_pause = pause;
+        self
+    }
+}
+
+/// Without the server: its password is not for logs.
+impl fmt::Debug for MailSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("MailSettings");
+        shown.field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+fn server(
+    smtp_url: &str,
+    authority: Option<&[u8]>,
+) -> Result<AsyncSmtpTransportBuilder, MailSettingsError> {
+    let bad = |why: &str| MailSettingsError::Url(why.to_owned());
+    let url = Url::parse(smtp_url).map_err(|error| bad(&format!("is no URL ({error})")))?;
+    let host = url.host_str().ok_or_else(|| bad("has no host"))?;
+    let server = AsyncSmtpTransport::<Tokio1Executor>::from_url(smtp_url)
+        .map_err(|_| bad("has a scheme or a parameter that we do not know"))?;
+    let Some(authority) = authority else {
+        return Ok(server);
+    };
+    let unusable =
+        |error: lettre::transport::smtp::Error| MailSettingsError::Authority(error.to_string());
+    let authority = Certificate::from_pem(authority).map_err(unusable)?;
+    let encryption = TlsParameters::builder(host.to_owned())
+        .add_root_certificate(authority)
+        .build()
+        .map_err(unusable)?;
+    let mode = url.query_pairs().find(|(name, _)| name == "tls");
+    Ok(
+        match (url.scheme(), mode.as_ref().map(|(_, mode)| &**mode)) {
+            ("smtps", _) => server.tls(Tls::Wrapper(encryption)),
+            (_, Some("required")) => server.tls(Tls::Required(encryption)),
+            (_, Some(_)) => server.tls(Tls::Opportunistic(encryption)),
+            (_, None) => server,
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(url: &str, from: &str) -> Result<(), MailSettingsError> {
+        MailSettings::new(url, from, None).map(drop)
+    }
+
+    #[test]
+    fn urls_and_senders_are_checked_before_anything_is_sent() {
+        let from = "Millrace <millrace@example.com>";
+        for url in [
+            "smtp://localhost",
+            "smtp://localhost:2525",
+            "smtp://mail.example.com?tls=required",
+            "smtp://mail.example.com?tls=opportunistic",
+            "smtps://ann%40example.com:p%20w@mail.example.com:4650/greeting.example.com",
+            "smtp://[::1]:25",
+        ] {
+            assert_eq!(outcome(url, from), Ok(()), "{url}");
+        }
+        for url in [
+            "",
+            "localhost:25",
+            "http://localhost",
+            "smtp://",
+            "smtp://h?tls=maybe",
+        ] {
+            let refused = outcome(url, from);
+            assert!(
+                matches!(refused, Err(MailSettingsError::Url(_))),
+                "{url}: {refused:?}"
+            );
+        }
+        for from in ["", "millrace", "a@b\r\nBcc: c@d", "a@b, c@d"] {
+            let refused = outcome("smtp://localhost", from);
+            assert!(
+                matches!(refused, Err(MailSettingsError::From(_))),
+                "{from:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_password_is_in_no_text() {
+        let settings = MailSettings::new("smtp://u:canary@h", "a@example.com", None).unwrap();
+        assert!(!format!("{settings:?}").contains("canary"));
+        let refused = outcome("smtp://u:canary@h?tls=maybe", "a@example.com").unwrap_err();
+        assert!(!format!("{refused} {refused:?}").contains("canary"));
+    }
+}

@@ -1,0 +1,185 @@
+//! One HTTPS request to a domain, to see whether there is a certificate for it.
+
+use super::addresses::is_public;
+use crate::dns::{Dns, DnsError};
+use http::header::{HOST, USER_AGENT};
+use http::{Request, StatusCode};
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, Error as TlsError, RootCertStore, crypto::ring};
+
+/// How long the whole probe may take, the name's addresses included.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long one address may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// How to probe.
+#[derive(Clone, Debug)]
+pub struct ProbeOptions {
+    /// The port; 443.
+    pub port: u16,
+    /// Whether addresses of our own network may be asked.
+    pub allow_private: bool,
+    /// A certificate (PEM) to trust beside the system's authorities.
+    pub authority: Option<Vec<u8>>,
+}
+
+impl Default for ProbeOptions {
+    fn default() -> Self {
+        Self {
+            port: 443,
+            allow_private: false,
+            authority: None,
+        }
+    }
+}
+
+/// Why there was no answer by HTTPS; in words for whoever set the domain up.
+#[derive(Debug, Error)]
+pub enum ProbeError {
+    /// The nameserver does not answer.
+    #[error("{0}")]
+    Dns(#[from] DnsError),
+    /// Nothing to connect to.
+    #[error("the name has no address")]
+    NoAddress,
+    /// All its addresses are of a network of our own.
+    #[error("the name leads to no public address")]
+    Private,
+    /// Nobody listens, or no way leads there.
+    #[error("no connection could be made ({0})")]
+    Connect(io::ErrorKind),
+    /// It is out of date, for another name, or of an authority that is not known.
+    #[error("the certificate is not valid for it ({0})")]
+    Certificate(TlsError),
+    /// Something else than TLS, or it broke off.
+    #[error("no encrypted connection could be made")]
+    Tls,
+    /// TLS, but no HTTP.
+    #[error("what answers does not speak HTTP")]
+    Http(#[from] hyper::Error),
+    /// Too slow.
+    #[error("it did not answer in time")]
+    TimedOut,
+}
+
+/// Asks domains by HTTPS.
+#[derive(Clone)]
+pub struct HttpsProbe {
+    connector: TlsConnector,
+    port: u16,
+    allow_private: bool,
+}
+
+impl HttpsProbe {
+    /// Reads the system's certificate authorities.
+    ///
+    /// # Errors
+    ///
+    /// The options' authority is no certificate.
+    pub fn new(options: &ProbeOptions) -> Result<Self, TlsError> {
+        let mut authorities = RootCertStore::empty();
+        authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if let Some(pem) = &options.authority {
+            let certificate = CertificateDer::from_pem_slice(pem)
+                .map_err(|error| TlsError::General(error.to_string()))?;
+            authorities.add(certificate)?;
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(authorities)
+            .with_no_client_auth();
+        Ok(Self {
+            connector: Arc::new(config).into(),
+            port: options.port,
+            allow_private: options.allow_private,
+        })
+    }
+
+    /// The status of `https://<domain>/`; every one will do, as it came through valid TLS.
+    ///
+    /// # Errors
+    ///
+    /// What kept it from answering.
+    pub async fn status(&self, dns: &Dns, domain: &str) -> Result<StatusCode, ProbeError> {
+        let asked = async {
+            let stream = self.connect(&self.addresses(dns, domain).await?).await?;
+            let stream = self.encrypt(stream, domain).await?;
+            ask(stream, domain).await
+        };
+        let answered = timeout(PROBE_TIMEOUT, asked).await;
+        answered.unwrap_or(Err(ProbeError::TimedOut))
+    }
+
+    async fn addresses(&self, dns: &Dns, domain: &str) -> Result<Vec<IpAddr>, ProbeError> {
+        let mut addresses = dns.addresses(domain).await?;
+        if addresses.is_empty() {
+            return Err(ProbeError::NoAddress);
+        }
+        addresses.retain(|address| self.allow_private || is_public(*address));
+        if addresses.is_empty() {
+            return Err(ProbeError::Private);
+        }
+        Ok(addresses)
+    }
+
+    /// To the first address that accepts.
+    async fn connect(&self, addresses: &[IpAddr]) -> Result<TcpStream, ProbeError> {
+        let mut last = ProbeError::NoAddress;
+        for address in addresses {
+            let connecting = TcpStream::connect((*address, self.port));
+            match timeout(CONNECT_TIMEOUT, connecting).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = ProbeError::Connect(error.kind()),
+                Err(_) => last = ProbeError::TimedOut,
+            }
+        }
+        Err(last)
+    }
+
+    async fn encrypt(
+        &self,
+        stream: TcpStream,
+        domain: &str,
+    ) -> Result<TlsStream<TcpStream>, ProbeError> {
+        let name = ServerName::try_from(domain.to_owned()).map_err(|_| ProbeError::NoAddress)?;
+        let encrypted = self.connector.connect(name, stream).await;
+        encrypted.map_err(|error| {
+            let reason = error.get_ref().and_then(|inner| inner.downcast_ref());
+            match reason {
+                Some(reason @ TlsError::InvalidCertificate(_)) => {
+                    ProbeError::Certificate(reason.clone())
+                }
+                _ => ProbeError::Tls,
+            }
+        })
+    }
+}
+
+async fn ask(stream: TlsStream<TcpStream>, domain: &str) -> Result<StatusCode, ProbeError> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // Ends with the sender, below.
+    let driver = tokio::spawn(connection);
+    let mut request = Request::new(Empty::<Bytes>::new());
+    let headers = request.headers_mut();
+    if let Ok(host) = domain.parse() {
+        headers.insert(HOST, host);
+    }
+    headers.insert(USER_AGENT, http::HeaderValue::from_static("millrace"));
+    let answered = sender.send_request(request).await;
+    driver.abort();
+    Ok(answered?.status())
+}

@@ -1,0 +1,112 @@
+//! The schema of a request's body: published in the document, and what bodies are checked by.
+
+use crate::timestamp;
+use jsonschema::{Draft, Validator};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What a body must look like.
+#[derive(Clone)]
+pub(crate) struct BodySchema {
+    /// Its name in the document.
+    pub(crate) name: String,
+    /// JSON Schema 2020-12, complete in itself.
+    pub(crate) schema: Value,
+    /// Whether an empty body will do.
+    pub(crate) is_optional: bool,
+    /// The same, compiled; else what is wrong with it, which a test would find.
+    pub(crate) validator: Arc<Result<Validator, String>>,
+}
+
+impl BodySchema {
+    /// Of a type.
+    pub(crate) fn of<T: JsonSchema>() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.meta_schema = None;
+            // No two types can then be in each other's way, and none of the answers'.
+            settings.inline_subschemas = true;
+        });
+        let generator = settings.with_transform(IntegerRanges).into_generator();
+        let schema = generator.into_root_schema_for::<T>().to_value();
+        Self::compiled(T::schema_name().into_owned(), schema)
+    }
+
+    /// The same with fields that must be there: for `PUT`.
+    pub(crate) fn requiring(&self, fields: &[&str]) -> Self {
+        let mut schema = self.schema.clone();
+        if let Some(schema) = schema.as_object_mut().filter(|_| !fields.is_empty()) {
+            schema.insert("required".to_owned(), json!(fields));
+        }
+        let name = self.name.strip_prefix("Patch").unwrap_or(&self.name);
+        Self::compiled(format!("Put{name}"), schema)
+    }
+
+    fn compiled(name: String, schema: Value) -> Self {
+        let validator = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .should_validate_formats(true)
+            .with_format("date-time", |text: &str| timestamp::parse(text).is_some())
+            .build(&schema)
+            .map_err(|error| error.to_string());
+        let optional = json!({});
+        let is_optional = match &validator {
+            Ok(validator) => validator.is_valid(&optional),
+            Err(_) => false,
+        };
+        Self {
+            name,
+            schema,
+            is_optional,
+            validator: Arc::new(validator),
+        }
+    }
+}
+
+/// A body that nothing is read of, JSON as it must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nothing;
+
+impl<'de> Deserialize<'de> for Nothing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl JsonSchema for Nothing {
+    fn schema_name() -> Cow<'static, str> {
+        "Nothing".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "description": "Nothing is read of it." })
+    }
+}
+
+/// States what fits into Rust's integers, so that what the schema lets pass can be read.
+#[derive(Clone, Debug)]
+struct IntegerRanges;
+
+impl Transform for IntegerRanges {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let range = match schema.get("format").and_then(Value::as_str) {
+            Some("int16") => (json!(i16::MIN), json!(i16::MAX)),
+            Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+            Some("int64") => (json!(i64::MIN), json!(i64::MAX)),
+            Some("uint32") => (json!(0), json!(u32::MAX)),
+            Some("uint64") => (json!(0), json!(u64::MAX)),
+            _ => return,
+        };
+        for (bound, value) in [("minimum", range.0), ("maximum", range.1)] {
+            if schema.get(bound).is_none() {
+                schema.insert(bound.to_owned(), value);
+            }
+        }
+    }
+}

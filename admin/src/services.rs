@@ -1,0 +1,53 @@
+//! What handlers work with, and how the API is set up.
+
+use ipnet::IpNet;
+use millrace_catalog::Catalog;
+
+/// How the API is set up; [`ApiConfig::default`] suits a service without proxies.
+#[derive(Clone, Debug)]
+pub struct ApiConfig {
+    /// Where clients reach the API, without a slash at the end; `None`: where they say they did.
+    pub public_url: Option<String>,
+    /// Peers whose `X-Forwarded-For`, `-Host` and `-Proto` are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Requests that a key may make in a minute; 0: any number.
+    pub requests_per_minute_max: u32,
+    /// Requests that a key may make in an hour; 0: any number.
+    pub requests_per_hour_max: u32,
+    /// Wrong keys that an address may present in a minute; 0: any number. Right keys are served
+    /// all the same.
+    pub wrong_keys_per_minute_max: u32,
+}
+
+impl Default for ApiConfig {
+    fn default() -> Self {
+        Self {
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            requests_per_minute_max: 480,
+            requests_per_hour_max: 4_800,
+            wrong_keys_per_minute_max: 30,
+        }
+    }
+}
+
+/// What handlers work with. A new collaborator is a field here with a default in
+/// [`Services::new`]; handlers reach it as `context.services.<field>`.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// Where everything is kept.
+    pub catalog: Catalog,
+    /// How the API is set up.
+    pub config: ApiConfig,
+}
+
+impl Services {
+    /// A catalog, and everything else as it is without configuration.
+    #[must_use]
+    pub fn new(catalog: Catalog) -> Self {
+        Self {
+            catalog,
+            config: ApiConfig::default(),
+        }
+    }
+}

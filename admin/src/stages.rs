@@ -1,0 +1,206 @@
+//! A request's way, in this order:
+//!
+//! route (404) → authenticate (401) → throttle (429) → scope, membership and level (403, 404) →
+//! method (405) → length of the body (413) → idempotency (409) → body (415, 400) → version (412)
+//! → handler → tag (304).
+//!
+//! Reads end when the client goes away. Changes do not: from the idempotency key on they run as a
+//! task of their own, so that what was begun is finished and remembered.
+
+use crate::app::App;
+use crate::auth;
+use crate::body;
+use crate::change;
+use crate::context::{Context, Request};
+use crate::error::ApiError;
+use crate::etag;
+use crate::operation::{Access, Operation};
+use crate::origin::{Origin, Peer};
+use crate::request_id;
+use crate::response::{self, Success};
+use crate::router::PathItem;
+use crate::scope;
+use crate::throttle::Allowance;
+use bytes::{Buf, Bytes};
+use futures_util::Stream;
+use http::{HeaderMap, Method, StatusCode, Uri};
+use millrace_catalog::Need;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::Instrument;
+use warp::reply::Response;
+
+/// How long an answer may take; then the client gets 503.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A request without its body, as it came.
+pub(crate) struct Head {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    /// Unknown where there is no socket, as in tests.
+    pub(crate) peer: Option<Peer>,
+}
+
+/// Answers one request.
+pub(crate) async fn handle<S, B>(app: &Arc<App>, head: Head, body: S) -> Response
+where
+    S: Stream<Item = Result<B, warp::Error>>,
+    B: Buf,
+{
+    let request_id = request_id::of(&head.headers);
+    // The template, as paths may hold secrets: the token of an invite.
+    let found = app.router.find(head.uri.path());
+    let route = found.as_ref().map_or("none", |found| found.item.template);
+    let span = tracing::error_span!("request", request_id, method = %head.method, route);
+    let problem = response::wants_problem(&head.headers);
+    let answered = async {
+        let mut allowance = None;
+        let outcome = match found {
+            Some(found) => {
+                let origin = Origin::of(&app.services.config, head.peer, &head.headers);
+                let arrived = Arrived {
+                    // hyper sends no body where HEAD was asked.
+                    method: if head.method == Method::HEAD {
+                        Method::GET
+                    } else {
+                        head.method
+                    },
+                    address: origin.address,
+                    item: found.item,
+                    request: Arc::new(Request {
+                        uri: head.uri,
+                        headers: head.headers,
+                        parameters: found.parameters,
+                        base_url: origin.base_url,
+                    }),
+                };
+                let staged = arrived.pass(app, body, &mut allowance);
+                let staged = tokio::time::timeout(REQUEST_TIMEOUT, staged).await;
+                staged.unwrap_or_else(|_| Err(ApiError::unavailable()))
+            }
+            None => Err(ApiError::not_found()),
+        };
+        let status = outcome
+            .as_ref()
+            .map_or_else(ApiError::status, |made| made.status);
+        tracing::info!(status = status.as_u16(), "answered");
+        response::of(outcome, allowance, problem)
+    };
+    let mut response = answered.instrument(span).await;
+    if let Ok(value) = request_id.parse() {
+        response
+            .headers_mut()
+            .insert(request_id::X_REQUEST_ID, value);
+    }
+    response
+}
+
+/// A request whose path exists.
+struct Arrived {
+    method: Method,
+    address: std::net::IpAddr,
+    item: Arc<PathItem>,
+    request: Arc<Request>,
+}
+
+impl Arrived {
+    async fn pass<S, B>(
+        self,
+        app: &Arc<App>,
+        body: S,
+        allowance: &mut Option<Allowance>,
+    ) -> Result<Success, ApiError>
+    where
+        S: Stream<Item = Result<B, warp::Error>>,
+        B: Buf,
+    {
+        let operation = self.item.operation(&self.method);
+        let context = self.authorize(app, operation, allowance).await?;
+        let Some(operation) = operation else {
+            return Err(ApiError::method_not_allowed(&self.item.allow()));
+        };
+        if self.method == Method::GET {
+            return read(operation, context).await;
+        }
+        let body = match &operation.body {
+            Some(_) => body::gather(&self.request.headers, body).await?,
+            None => Bytes::new(),
+        };
+        let version = self.item.operation(&Method::GET).cloned();
+        let change = change::run(app.clone(), operation.clone(), version, context, body);
+        let done = tokio::spawn(change.in_current_span()).await;
+        done.unwrap_or_else(|error| {
+            tracing::error!(%error, "a change did not end");
+            Err(ApiError::internal())
+        })
+    }
+
+    /// Authentication, throttle, scope, membership, level. Where the method is not there, what
+    /// reading needs is asked for, so that 405 tells nothing to those who may not look.
+    async fn authorize(
+        &self,
+        app: &Arc<App>,
+        operation: Option<&Arc<Operation>>,
+        allowance: &mut Option<Allowance>,
+    ) -> Result<Context, ApiError> {
+        let mut context = Context {
+            services: app.services.clone(),
+            request: self.request.clone(),
+            caller: None,
+            organization: None,
+            project: None,
+        };
+        let headers = &self.request.headers;
+        let is_open = match operation {
+            Some(operation) => operation.access == Access::Open,
+            None => self
+                .item
+                .operations
+                .iter()
+                .all(|other| other.access == Access::Open),
+        };
+        if is_open && !auth::is_presented(headers) {
+            return Ok(context);
+        }
+        let catalog = &app.services.catalog;
+        let caller = auth::authenticate(catalog, headers, &app.throttle, self.address).await?;
+        let counted = app.throttle.request(caller.key_id);
+        *allowance = counted.map_err(|refused| {
+            *allowance = Some(refused);
+            ApiError::throttled(refused)
+        })?;
+        match operation {
+            Some(operation) => auth::check_scopes(&caller, operation.scopes)?,
+            None => auth::check_scopes(&caller, &reading(&self.item))?,
+        }
+        scope::resolve(catalog, &caller, &mut context).await?;
+        context.caller = Some(Arc::new(caller));
+        if let Some(operation) = operation {
+            auth::check_access(operation, &context)?;
+        }
+        Ok(context)
+    }
+}
+
+/// The scopes for reading at a path.
+fn reading(item: &PathItem) -> Vec<Need> {
+    let get = item.operation(&Method::GET).or(item.operations.first());
+    let scopes = get.map_or(&[][..], |operation| operation.scopes);
+    scopes.iter().map(|need| Need::read(need.family)).collect()
+}
+
+async fn read(operation: &Operation, context: Context) -> Result<Success, ApiError> {
+    let request = context.request.clone();
+    let answer = (operation.run)(context, serde_json::Value::Null).await?;
+    let mut success = Success::of(operation, answer);
+    if !operation.is_list {
+        let tag = etag::of(&success.body);
+        if etag::is_known(&request.headers, &tag) {
+            success.status = StatusCode::NOT_MODIFIED;
+            success.body = Bytes::new();
+        }
+        success.tag = Some(tag);
+    }
+    Ok(success)
+}

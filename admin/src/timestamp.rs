@@ -1,0 +1,95 @@
+//! Instants on the wire.
+
+use millrace_catalog::UtcTime;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use std::borrow::Cow;
+use time::format_description::well_known::{Iso8601, Rfc3339};
+use time::{OffsetDateTime, UtcOffset};
+
+/// ISO 8601. Any offset comes in, none is refused; UTC goes out, microseconds only if there are
+/// any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Timestamp(pub(crate) UtcTime);
+
+impl From<UtcTime> for Timestamp {
+    fn from(at: UtcTime) -> Self {
+        Self(at)
+    }
+}
+
+/// Reads an instant; `None` for what is none, and for times without a zone.
+pub(crate) fn parse(text: &str) -> Option<UtcTime> {
+    let at = OffsetDateTime::parse(text, &Iso8601::PARSING)
+        .or_else(|_| OffsetDateTime::parse(text, &Rfc3339))
+        .ok()?;
+    let at = at.checked_to_offset(UtcOffset::UTC)?;
+    // Years of four digits only: others could not be written again.
+    (0..=9999).contains(&at.year()).then(|| at.into())
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.0.to_datetime().format(&Rfc3339);
+        serializer.serialize_str(&text.map_err(ser::Error::custom)?)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        parse(&text)
+            .map(Self)
+            .ok_or_else(|| de::Error::custom("not a time with a zone in ISO 8601"))
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_offset_comes_in_and_utc_goes_out() {
+        let table = [
+            ("2025-03-01T10:00:00Z", Some("2025-03-01T10:00:00Z")),
+            ("2025-03-01T10:00:00+02:00", Some("2025-03-01T08:00:00Z")),
+            (
+                "2025-03-01T10:00:00.250000-0130",
+                Some("2025-03-01T11:30:00.25Z"),
+            ),
+            ("2025-03-01T10:00Z", Some("2025-03-01T10:00:00Z")),
+            ("20250301T100000Z", Some("2025-03-01T10:00:00Z")),
+            (
+                "2025-03-01T10:00:00.1234567Z",
+                Some("2025-03-01T10:00:00.123456Z"),
+            ),
+            ("2025-03-01T10:00:00", None),
+            ("2025-03-01", None),
+            ("2025-02-30T10:00:00Z", None),
+            ("now", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            let written = parse(text).map(|at| serde_json::to_value(Timestamp(at)).unwrap());
+            assert_eq!(
+                written.as_ref().and_then(|at| at.as_str()),
+                expected,
+                "{text:?}"
+            );
+        }
+    }
+}

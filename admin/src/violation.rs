@@ -1,0 +1,188 @@
+//! From what a schema says of a body to the one error that the client sees.
+
+use crate::error::ApiError;
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::paths::LocationSegment;
+use jsonschema::{JsonType, ValidationError, Validator};
+use serde_json::Value;
+
+/// The first thing that is wrong with a body, if anything.
+pub(crate) fn first(validator: &Validator, body: &Value) -> Option<ApiError> {
+    let null_character = null_character(body).map(|path| {
+        let detail = "This holds a null character, which no text may.";
+        error("invalid_input", &path, detail.to_owned())
+    });
+    null_character.or_else(|| validator.iter_errors(body).next().map(|found| told(&found)))
+}
+
+fn told(found: &ValidationError<'_>) -> ApiError {
+    let mut path = segments(found);
+    let instance = found.instance().as_ref();
+    let (code, detail) = match found.kind() {
+        Kind::AnyOf { context }
+        | Kind::OneOfNotValid { context }
+        | Kind::OneOfMultipleValid { context } => match meant(context, path.len()) {
+            Some(inner) => return told(inner),
+            None => alternatives(context, instance),
+        },
+        Kind::Required { property } => {
+            path.push(property.as_str().unwrap_or_default().to_owned());
+            ("required", "This field is required.".to_owned())
+        }
+        Kind::Type { kind } => mistyped(kind, instance),
+        Kind::Enum { .. } | Kind::Constant { .. } => not_a_choice(instance),
+        Kind::MinLength { .. } | Kind::Pattern { .. } if is_blank(instance) => {
+            ("blank", "This field may not be blank.".to_owned())
+        }
+        Kind::MaxLength { limit } => (
+            "max_length",
+            format!("This may have {limit} characters at most."),
+        ),
+        Kind::MaxItems { limit } => (
+            "max_length",
+            format!("This may have {limit} items at most."),
+        ),
+        Kind::Minimum { limit } => ("min_value", format!("This must be {limit} or more.")),
+        Kind::ExclusiveMinimum { limit } => {
+            ("min_value", format!("This must be more than {limit}."))
+        }
+        Kind::Maximum { limit } => ("max_value", format!("This must be {limit} or less.")),
+        Kind::ExclusiveMaximum { limit } => {
+            ("max_value", format!("This must be less than {limit}."))
+        }
+        Kind::Format { format } if format == "date-time" => (
+            "invalid_input",
+            "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.".to_owned(),
+        ),
+        Kind::Format { format } => ("invalid_input", format!("This is no {format}.")),
+        _ => (
+            "invalid_input",
+            "This value cannot be used here.".to_owned(),
+        ),
+    };
+    error(code, &path, detail)
+}
+
+/// Of several alternatives the one that was meant: whose outer type fits. What is wrong inside it
+/// is what the client wants to know.
+fn meant<'e>(
+    alternatives: &'e [Vec<ValidationError<'static>>],
+    depth: usize,
+) -> Option<&'e ValidationError<'static>> {
+    alternatives.iter().find_map(|errors| {
+        let outer = |error: &ValidationError<'_>| {
+            let kind = error.kind();
+            let is_outer = matches!(
+                kind,
+                Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. }
+            );
+            is_outer && segments(error).len() == depth
+        };
+        let first = errors.first()?;
+        (!errors.iter().any(outer)).then_some(first)
+    })
+}
+
+/// None of the alternatives has the type.
+fn alternatives(
+    context: &[Vec<ValidationError<'static>>],
+    instance: &Value,
+) -> (&'static str, String) {
+    let errors = || context.iter().flatten();
+    if instance.is_null() {
+        return null();
+    }
+    if errors().any(|error| matches!(error.kind(), Kind::Enum { .. } | Kind::Constant { .. })) {
+        return not_a_choice(instance);
+    }
+    let kinds = errors().filter_map(|error| match error.kind() {
+        Kind::Type { kind } => Some(kind),
+        _ => None,
+    });
+    let wants_list = kinds.clone().any(|kind| allows(kind, JsonType::Array));
+    if wants_list && !instance.is_object() {
+        return not_a_list();
+    }
+    let detail = "This has none of the types that it may have.";
+    ("invalid_input", detail.to_owned())
+}
+
+fn mistyped(kind: &TypeKind, instance: &Value) -> (&'static str, String) {
+    if instance.is_null() {
+        return null();
+    }
+    if allows(kind, JsonType::Array) {
+        return not_a_list();
+    }
+    let expected = match kind {
+        TypeKind::Single(one) => one.to_string(),
+        TypeKind::Multiple(several) => {
+            let names: Vec<String> = several.iter().map(|one| one.to_string()).collect();
+            names.join(" or ")
+        }
+    };
+    ("invalid_input", format!("This must be of type {expected}."))
+}
+
+fn allows(kind: &TypeKind, wanted: JsonType) -> bool {
+    match kind {
+        TypeKind::Single(one) => *one == wanted,
+        TypeKind::Multiple(several) => several.contains(wanted),
+    }
+}
+
+fn null() -> (&'static str, String) {
+    ("null", "This field may not be null.".to_owned())
+}
+
+fn not_a_list() -> (&'static str, String) {
+    ("not_a_list", "Give a list of items.".to_owned())
+}
+
+fn not_a_choice(instance: &Value) -> (&'static str, String) {
+    if instance.is_null() {
+        return null();
+    }
+    let detail = "This is none of the values that there are; see /api/docs/.";
+    ("invalid_choice", detail.to_owned())
+}
+
+fn is_blank(instance: &Value) -> bool {
+    instance.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+fn segments(error: &ValidationError<'_>) -> Vec<String> {
+    let segment = |segment: LocationSegment<'_>| match segment {
+        LocationSegment::Property(name) => name.into_owned(),
+        LocationSegment::Index(index) => index.to_string(),
+    };
+    error.instance_path().iter().map(segment).collect()
+}
+
+/// Where a text holds the one character that PostgreSQL cannot keep.
+fn null_character(value: &Value) -> Option<Vec<String>> {
+    let below = |name: String, value: &Value| {
+        let mut path = null_character(value)?;
+        path.insert(0, name);
+        Some(path)
+    };
+    match value {
+        Value::String(text) => text.contains('\0').then(Vec::new),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| below(index.to_string(), item))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
+            if name.contains('\0') {
+                return Some(Vec::new());
+            }
+            below(name.clone(), field)
+        }),
+        _ => None,
+    }
+}
+
+fn error(code: &'static str, path: &[String], detail: String) -> ApiError {
+    let attr = (!path.is_empty()).then(|| path.join("__"));
+    ApiError::invalid(code, attr.as_deref(), detail)
+}

@@ -1,0 +1,196 @@
+//! Mail through a real SMTP conversation.
+
+use crate::servers::smtp::SmtpServer;
+use millrace_admin::mail::{Invitation, MailSettings, MemberJoined, Outbox, OutboxFull};
+use serde_json::json;
+use std::time::Duration;
+
+fn invitation() -> Invitation {
+    Invitation {
+        to: "bob@example.org".to_owned(),
+        first_name: "Bób".to_owned(),
+        organization: "Acme".to_owned(),
+        inviter: "Ann \"A\" Ünal".to_owned(),
+        inviter_email: "ann@example.com".to_owned(),
+        message: Some("See <you> there".to_owned()),
+        link: "https://millrace.example/signup/t0ken".to_owned(),
+        expires_at: "2026-01-04 09:30 UTC".to_owned(),
+    }
+}
+
+fn invite(outbox: &Outbox, invitation: Invitation) {
+    outbox.reserve(1).unwrap().invite(invitation);
+}
+
+async fn delivered_by(outbox: &Outbox) {
+    outbox.drain(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn an_invitation_arrives_with_link_expiry_and_reply_to() {
+    let mut smtp = SmtpServer::plain().await;
+    invite(&Outbox::new(smtp.settings("", "")), invitation());
+    let mail = smtp.server.next().await;
+    assert_eq!(mail["from"], "millrace@example.com");
+    assert_eq!(mail["to"], json!(["bob@example.org"]));
+    assert_eq!(
+        (&mail["encrypted"], &mail["defects"]),
+        (&json!(false), &json!([]))
+    );
+    let expected = [
+        ("From", "Millrace <millrace@example.com>"),
+        ("To", "Bób <bob@example.org>"),
+        ("Reply-To", "\"Ann \\\"A\\\" Ünal\" <ann@example.com>"),
+        ("Subject", "Ann \"A\" Ünal invited you to Acme"),
+        ("Auto-Submitted", "auto-generated"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(mail["headers"][name], value, "{name}");
+    }
+    for name in ["Date", "Message-ID"] {
+        assert!(mail["headers"][name].is_string(), "{name}");
+    }
+    for part in ["text", "html"] {
+        let text = mail[part].as_str().unwrap();
+        for needle in [
+            "Hello Bób,",
+            "Acme",
+            "/signup/t0ken",
+            "2026-01-04 09:30 UTC",
+        ] {
+            assert!(text.contains(needle), "{needle} is not in {part}: {text}");
+        }
+    }
+    assert!(mail["text"].as_str().unwrap().contains("See <you> there"));
+    assert!(
+        mail["html"]
+            .as_str()
+            .unwrap()
+            .contains("See &#60;you&#62; there")
+    );
+}
+
+#[tokio::test]
+async fn starttls_is_used_and_the_user_authenticated() {
+    let mut smtp = SmtpServer::starttls(&["--user", "ann@example.com", "p w"]).await;
+    for query in ["?tls=required", "?tls=opportunistic"] {
+        let settings = smtp.settings("ann%40example.com:p%20w@", query);
+        invite(&Outbox::new(settings), invitation());
+        let mail = smtp.server.next().await;
+        let how = (&mail["encrypted"], &mail["user"]);
+        assert_eq!(how, (&json!(true), &json!("ann@example.com")), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn smtps_is_encrypted_from_the_first_byte() {
+    let mut smtp = SmtpServer::starttls(&["--implicit", "--user", "ann", "pw"]).await;
+    let settings = smtp.settings_of("smtps", "ann:pw@", "");
+    invite(&Outbox::new(settings), invitation());
+    let mail = smtp.server.next().await;
+    let how = (&mail["encrypted"], &mail["user"]);
+    assert_eq!(how, (&json!(true), &json!("ann")));
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_a_server_that_cannot_prove_itself() {
+    let mut smtp = SmtpServer::starttls(&[]).await;
+    let url = format!("smtp://127.0.0.1:{}?tls=required", smtp.server.port);
+    let stranger = MailSettings::new(&url, "a@example.com", None).unwrap();
+    let outbox = Outbox::new(stranger.with_retry_pause(Duration::ZERO));
+    invite(
+        &outbox,
+        Invitation {
+            to: "lost@example.org".to_owned(),
+            ..invitation()
+        },
+    );
+    delivered_by(&outbox).await;
+    let trusted = Outbox::new(smtp.settings("", "?tls=required"));
+    invite(&trusted, invitation());
+    assert_eq!(smtp.server.next().await["to"], json!(["bob@example.org"]));
+}
+
+#[tokio::test]
+async fn nothing_is_sent_in_the_clear_where_tls_is_required() {
+    let mut smtp = SmtpServer::plain().await;
+    let required = Outbox::new(smtp.settings("", "?tls=required"));
+    invite(
+        &required,
+        Invitation {
+            to: "lost@example.org".to_owned(),
+            ..invitation()
+        },
+    );
+    delivered_by(&required).await;
+    invite(&Outbox::new(smtp.settings("", "")), invitation());
+    assert_eq!(smtp.server.next().await["to"], json!(["bob@example.org"]));
+}
+
+#[tokio::test]
+async fn it_tries_again_where_that_may_help() {
+    // After so many answers of this code, does the letter arrive?
+    for (code, times, arrives) in [("451", "2", true), ("550", "1", false)] {
+        let mut smtp = SmtpServer::start(&["--refuse", code, times], false).await;
+        let outbox = Outbox::new(smtp.settings("", ""));
+        invite(
+            &outbox,
+            Invitation {
+                to: "first@example.org".to_owned(),
+                ..invitation()
+            },
+        );
+        delivered_by(&outbox).await;
+        let after = Outbox::new(smtp.settings("", ""));
+        invite(&after, invitation());
+        let first = if arrives {
+            "first@example.org"
+        } else {
+            "bob@example.org"
+        };
+        assert_eq!(smtp.server.next().await["to"], json!([first]), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn members_are_told_one_by_one() {
+    let mut smtp = SmtpServer::plain().await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    let joined = MemberJoined {
+        member: "Bob".to_owned(),
+        email: "bob@example.org".to_owned(),
+        organization: "Acme".to_owned(),
+    };
+    let recipients = ["ann@example.com", "no address", "cy@example.com"];
+    let recipients = recipients.map(str::to_owned).to_vec();
+    outbox.reserve(1).unwrap().announce(joined, recipients);
+    for to in ["ann@example.com", "cy@example.com"] {
+        let mail = smtp.server.next().await;
+        assert_eq!(mail["to"], json!([to]));
+        assert_eq!(mail["headers"]["Subject"], "Bob joined Acme");
+        assert!(mail["text"].as_str().unwrap().contains("bob@example.org"));
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_fills_the_outbox_and_ends_with_the_grace() {
+    let smtp = SmtpServer::start(&["--silent"], false).await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    for _ in 0..50 {
+        let mut room = outbox.reserve(20).unwrap();
+        for _ in 0..20 {
+            room.invite(invitation());
+        }
+    }
+    assert_eq!(outbox.reserve(1).unwrap_err(), OutboxFull);
+    outbox.drain(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn room_that_is_not_used_is_given_back() {
+    let outbox = Outbox::new(MailSettings::new("smtp://127.0.0.1:9", "a@b.example", None).unwrap());
+    let room = outbox.reserve(1_000).unwrap();
+    assert_eq!(outbox.reserve(1).unwrap_err(), OutboxFull);
+    drop(room);
+    assert!(outbox.reserve(1_000).is_ok());
+}

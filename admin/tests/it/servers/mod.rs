@@ -1,0 +1,72 @@
+//! Real servers that the API talks to: Python programs on loopback.
+
+pub mod dns;
+pub mod smtp;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// How long a server may take to say what it has to say; longer means never.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server; it ends when this is dropped.
+pub struct PythonServer {
+    pub port: u16,
+    lines: Lines<BufReader<ChildStdout>>,
+    _child: Child,
+}
+
+impl PythonServer {
+    /// Starts a script of this folder and reads its port.
+    pub async fn start(script: &str, arguments: &[&str]) -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/servers");
+        let mut child = Command::new(python())
+            // What the libraries think of odd settings is what some tests are about.
+            .args(["-W", "ignore"])
+            .arg(folder.join(script))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = line(&mut lines).await.parse().unwrap();
+        Self {
+            port,
+            lines,
+            _child: child,
+        }
+    }
+
+    /// The next thing that it reports.
+    pub async fn next(&mut self) -> Value {
+        serde_json::from_str(&line(&mut self.lines).await).unwrap()
+    }
+}
+
+async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
+    let next = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+    next.expect("the server says nothing")
+        .unwrap()
+        .expect("the server ended")
+}
+
+/// The interpreter of the tests' environment; the first one to ask makes it.
+fn python() -> &'static Path {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let made = std::process::Command::new(root.join("deploy/test-python.sh"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "{said}");
+        String::from_utf8(made.stdout).unwrap().trim().into()
+    })
+}

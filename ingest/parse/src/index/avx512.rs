@@ -1,0 +1,189 @@
+//! The first pass by AVX-512, for processors that have it.
+//!
+//! It finds exactly what simd-json finds (a property test holds the two together) with a third
+//! of the instructions: 64 bytes fit one register, comparisons yield bit masks directly, and the
+//! offsets of marks are packed by one instruction per 16 bytes instead of a loop over bits.
+//! Escapes are noted on the way; simd-json does not hand them out.
+
+use std::arch::x86_64::{
+    __m128i, __m512i, _mm_clmulepi64_si128, _mm_set_epi64x, _mm512_add_epi32, _mm512_and_si512,
+    _mm512_cmpeq_epi8_mask, _mm512_cmplt_epu8_mask, _mm512_maskz_compress_epi32,
+    _mm512_movepi8_mask, _mm512_or_si512, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_shuffle_epi8,
+    _mm512_srli_epi16, _mm512_test_epi8_mask,
+};
+
+/// Bytes that are looked at together.
+const BLOCK_BYTES: usize = 64;
+
+/// Classes of structural characters, a bit each: comma, colon, brackets and braces.
+const STRUCTURE: i8 = 0b0_0111;
+/// Classes of white space: tab, line feed and carriage return; blank.
+const WHITE: i8 = 0b1_1000;
+/// The classes that a byte may belong to by its lower four bits.
+const BY_LOW: [u8; 16] = [16, 0, 0, 0, 0, 0, 0, 0, 0, 8, 10, 4, 1, 12, 0, 0];
+/// The classes that it may belong to by its upper four bits.
+const BY_HIGH: [u8; 16] = [8, 0, 17, 2, 0, 4, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The offsets of a register's 16 lanes.
+const LANES: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// Whether this processor can.
+pub(super) fn is_available() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("popcnt")
+}
+
+/// What is carried from block to block.
+struct State {
+    /// 1 if the first byte of the next block is escaped.
+    escaped: u64,
+    /// All ones inside a string.
+    inside: u64,
+    /// 1 if a value may begin with the next block's first byte: after structure or white space.
+    may_begin: u64,
+    /// Control characters inside strings.
+    bad: u64,
+    /// All bytes so far, combined by or.
+    any: __m512i,
+}
+
+/// What was found in a body.
+pub(super) struct Found {
+    /// How many marks there are; what comes behind them is not meant.
+    pub marks_len: usize,
+    /// Whether there are only ASCII characters.
+    pub is_ascii: bool,
+}
+
+/// Finds marks and escapes of a body. `None` if a string is not closed or holds a control
+/// character; whether escapes and UTF-8 are valid is left to the caller.
+#[target_feature(enable = "avx512f,avx512bw,pclmulqdq,bmi1,popcnt")]
+pub(super) fn find(body: &[u8], marks: &mut Vec<u32>, escapes: &mut Vec<u32>) -> Option<Found> {
+    let mut state = State {
+        escaped: 0,
+        inside: 0,
+        may_begin: 1,
+        bad: 0,
+        any: _mm512_set1_epi8(0),
+    };
+    let mut len = 0;
+    let mut base = 0_u32;
+    let (blocks, rest) = body.as_chunks::<BLOCK_BYTES>();
+    let mut last = [b' '; BLOCK_BYTES];
+    last.get_mut(..rest.len())?.copy_from_slice(rest);
+    for block in blocks.iter().chain([&last]) {
+        if marks.len() - len < BLOCK_BYTES {
+            marks.resize(marks.len() * 2 + BLOCK_BYTES, 0);
+        }
+        let found = state.block(block, base, escapes);
+        let out = marks.get_mut(len..)?.first_chunk_mut::<BLOCK_BYTES>()?;
+        pack(found, base, out);
+        len += found.count_ones() as usize;
+        base += 64;
+    }
+    (state.bad == 0 && state.inside == 0).then_some(Found {
+        marks_len: len,
+        is_ascii: _mm512_movepi8_mask(state.any) == 0,
+    })
+}
+
+impl State {
+    /// The marks of a block, a bit for each byte.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,pclmulqdq,bmi1,popcnt")]
+    fn block(&mut self, block: &[u8; BLOCK_BYTES], base: u32, escapes: &mut Vec<u32>) -> u64 {
+        let bytes: __m512i = bytemuck::must_cast(*block);
+        let backslashes = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'\\' as i8));
+        let mut escaped = self.escaped;
+        self.escaped = 0;
+        if backslashes != 0 {
+            (escaped, self.escaped) = escaped_bytes(backslashes, escaped, base, escapes);
+        }
+        let quotes = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'"' as i8)) & !escaped;
+        // From each opening quote up to, but without, the closing one.
+        let inside = parity(quotes) ^ self.inside;
+        self.inside = ((inside as i64) >> 63) as u64;
+        self.bad |= _mm512_cmplt_epu8_mask(bytes, _mm512_set1_epi8(0x20)) & inside;
+        self.any = _mm512_or_si512(self.any, bytes);
+
+        let (structure, white) = classes(bytes);
+        let structure = (structure & !inside) | quotes;
+        let before = structure | white;
+        let may_begin = (before << 1) | self.may_begin;
+        self.may_begin = before >> 63;
+        let begins = may_begin & !white & !inside;
+        // Without the closing quotes.
+        (structure | begins) & !(quotes & !inside)
+    }
+}
+
+/// The bytes behind the backslashes that begin an escape, in this block and in the next; notes
+/// those backslashes.
+#[cold]
+fn escaped_bytes(
+    backslashes: u64,
+    mut escaped: u64,
+    base: u32,
+    escapes: &mut Vec<u32>,
+) -> (u64, u64) {
+    let mut left = backslashes & !escaped;
+    let mut escaped_next = 0;
+    while left != 0 {
+        let at = left.trailing_zeros();
+        escapes.push(base + at);
+        let behind = 1_u64.checked_shl(at + 1).unwrap_or(0);
+        escaped_next = u64::from(behind == 0);
+        escaped |= behind;
+        left &= (left - 1) & !behind;
+    }
+    (escaped, escaped_next)
+}
+
+/// For each bit, whether an odd number of bits are set up to and with it.
+#[inline]
+#[target_feature(enable = "pclmulqdq")]
+fn parity(bits: u64) -> u64 {
+    let bits = _mm_set_epi64x(0, bits as i64);
+    let product: __m128i = _mm_clmulepi64_si128::<0>(bits, _mm_set_epi64x(0, -1));
+    let [low, _]: [u64; 2] = bytemuck::must_cast(product);
+    low
+}
+
+/// The structural characters and the white space of a block.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn classes(bytes: __m512i) -> (u64, u64) {
+    let by_low: __m512i = bytemuck::must_cast([BY_LOW; 4]);
+    let by_high: __m512i = bytemuck::must_cast([BY_HIGH; 4]);
+    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), _mm512_set1_epi8(0x0f));
+    // A byte with its highest bit set belongs to no class: the look-up yields 0 for it.
+    let class = _mm512_and_si512(
+        _mm512_shuffle_epi8(by_low, bytes),
+        _mm512_shuffle_epi8(by_high, high),
+    );
+    (
+        _mm512_test_epi8_mask(class, _mm512_set1_epi8(STRUCTURE)),
+        _mm512_test_epi8_mask(class, _mm512_set1_epi8(WHITE)),
+    )
+}
+
+/// Writes the offsets of the set bits to the front of `out`; what comes behind is not meant.
+#[inline]
+#[target_feature(enable = "avx512f,popcnt")]
+fn pack(bits: u64, base: u32, out: &mut [u32; BLOCK_BYTES]) {
+    let mut len = 0;
+    let mut offsets = _mm512_add_epi32(bytemuck::must_cast(LANES), _mm512_set1_epi32(base as i32));
+    for quarter in 0..4 {
+        let bits = (bits >> (16 * quarter)) as u16;
+        let packed = _mm512_maskz_compress_epi32(bits, offsets);
+        // At most 16 for each quarter before: there is always room.
+        if let Some(out) = out.get_mut(len..).and_then(|out| out.first_chunk_mut()) {
+            *out = bytemuck::must_cast::<__m512i, [u32; 16]>(packed);
+        }
+        len += bits.count_ones() as usize;
+        offsets = _mm512_add_epi32(offsets, _mm512_set1_epi32(16));
+    }
+}

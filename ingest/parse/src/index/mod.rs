@@ -1,0 +1,227 @@
+//! The first pass over a body: where its structure is, by SIMD.
+//!
+//! simd-json works in two stages. The first finds every structural character (brackets, commas,
+//! colons, and the first byte of every string, number and word), checks that strings are closed
+//! and free of control characters, and that everything is UTF-8: about 3 bytes per clock, without
+//! a branch per byte. The second builds a tape of decoded values: every string searched for
+//! its end again, every number converted. We want neither, as properties are stored as they
+//! were sent, so a walk of our own ([`crate::walk`]) takes the place of stage two.
+//!
+//! simd-json offers no call for stage one alone, but it does hand out the index, also after a
+//! document was refused, and it refuses any document at the first bracket when the allowed depth is 0.
+//! So that is how it is called; the tests below hold simd-json to it. Nothing is unescaped in
+//! place then, so the body stays as it is and no copy of it is needed.
+//!
+//! On processors with AVX-512 a pass of our own does the same in two thirds of the time.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use crate::walk::Refused;
+use simd_json::{Buffers, ErrorType, INPUT_PADDING, Tape};
+
+/// The places of structure and of escapes in one body.
+pub struct Index {
+    marks: Marks,
+    escapes: Vec<u32>,
+}
+
+/// Offsets of structural characters, rising, and what finds them.
+enum Marks {
+    /// simd-json, on every processor.
+    Portable {
+        buffers: Buffers,
+        tape: Tape<'static>,
+    },
+    /// The first `len` are meant.
+    #[cfg(target_arch = "x86_64")]
+    Avx512 { offsets: Vec<u32>, len: usize },
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if avx512::is_available() {
+            return Self::of(Marks::Avx512 {
+                offsets: Vec::new(),
+                len: 0,
+            });
+        }
+        Self::portable()
+    }
+}
+
+impl std::fmt::Debug for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Index").finish_non_exhaustive()
+    }
+}
+
+impl Index {
+    /// One that uses simd-json, whatever the processor has.
+    pub fn portable() -> Self {
+        Self::of(Marks::Portable {
+            buffers: Buffers::with_max_depth(0, 0),
+            tape: Tape(Vec::new()),
+        })
+    }
+
+    fn of(marks: Marks) -> Self {
+        Self {
+            marks,
+            escapes: Vec::new(),
+        }
+    }
+
+    /// Indexes a body whose first byte that is not white space opens an object or an array.
+    ///
+    /// On success the body is valid UTF-8, its strings are closed and have only valid escapes;
+    /// whether the rest is JSON is for the walk to find out.
+    pub fn build(&mut self, body: &mut Vec<u8>) -> Result<(), Refused> {
+        let opens = body.iter().find(|byte| !is_white(**byte));
+        if !matches!(opens, Some(b'{' | b'[')) {
+            return Err(Refused);
+        }
+        self.escapes.clear();
+        match &mut self.marks {
+            Marks::Portable { buffers, tape } => {
+                find_by_simd_json(body, buffers, tape)?;
+                find_escapes(body, &mut self.escapes)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Marks::Avx512 { offsets, len } => {
+                *len = find_by_avx512(body, offsets, &mut self.escapes)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Offsets of structural characters, rising.
+    pub fn marks(&self) -> &[u32] {
+        match &self.marks {
+            Marks::Portable { buffers, .. } => buffers.structural_indexes(),
+            #[cfg(target_arch = "x86_64")]
+            Marks::Avx512 { offsets, len } => offsets.get(..*len).unwrap_or_default(),
+        }
+    }
+
+    /// Offsets of the backslashes that begin an escape, rising.
+    pub fn escapes(&self) -> &[u32] {
+        &self.escapes
+    }
+}
+
+fn find_by_simd_json(
+    body: &mut Vec<u8>,
+    buffers: &mut Buffers,
+    kept: &mut Tape<'static>,
+) -> Result<(), Refused> {
+    let len = body.len();
+    body.resize(len + INPUT_PADDING, b' ');
+    let mut tape = std::mem::replace(kept, Tape(Vec::new())).reset();
+    let result = simd_json::fill_tape_padded(body, len, buffers, &mut tape);
+    *kept = tape.reset();
+    body.truncate(len);
+    match result {
+        Err(error) if *error.error() == ErrorType::DepthLimitExceeded => Ok(()),
+        _ => Err(Refused),
+    }
+}
+
+/// Returns how many marks there are.
+#[cfg(target_arch = "x86_64")]
+fn find_by_avx512(
+    body: &[u8],
+    offsets: &mut Vec<u32>,
+    escapes: &mut Vec<u32>,
+) -> Result<usize, Refused> {
+    #[expect(
+        unsafe_code,
+        reason = "the only way to call what needs a processor feature"
+    )]
+    // SAFETY: this is reached only if the processor has what the function needs.
+    let found = unsafe { avx512::find(body, offsets, escapes) }.ok_or(Refused)?;
+    if !found.is_ascii {
+        simdutf8::basic::from_utf8(body).map_err(|_| Refused)?;
+    }
+    for at in escapes {
+        let after = body.get(*at as usize + 1..).unwrap_or_default();
+        escape_len(after).ok_or(Refused)?;
+    }
+    Ok(found.marks_len)
+}
+
+/// Checks every escape, wherever it is: one outside a string is found by the walk.
+fn find_escapes(body: &[u8], escapes: &mut Vec<u32>) -> Result<(), Refused> {
+    let mut escaped_until = 0;
+    for at in memchr::memchr_iter(b'\\', body) {
+        if at < escaped_until {
+            continue;
+        }
+        escaped_until = at + escape_len(body.get(at + 1..).unwrap_or_default()).ok_or(Refused)?;
+        escapes.push(u32::try_from(at).map_err(|_| Refused)?);
+    }
+    Ok(())
+}
+
+/// Bytes of the escape whose backslash was just read; `None` when it is none.
+pub fn escape_len(after: &[u8]) -> Option<usize> {
+    match after.first()? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' => {
+            let digits = after.get(1..5)?;
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(6)
+        }
+        _ => None,
+    }
+}
+
+/// JSON's white space.
+#[inline]
+pub const fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\t' | b'\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_there_and_the_body_untouched() {
+        let text = br#" {"a\n": [1, "b\u00e9\"", true ], "c":{}}"#;
+        let mut body = text.to_vec();
+        for mut index in [Index::portable(), Index::default(), Index::default()] {
+            index.build(&mut body).unwrap();
+            assert_eq!(body, text);
+            assert_eq!(
+                index.marks(),
+                [1, 2, 7, 9, 10, 11, 13, 24, 26, 31, 32, 34, 37, 38, 39, 40]
+            );
+            assert_eq!(index.escapes(), [4, 15, 21]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_text_is_refused() {
+        let table: [&[u8]; 11] = [
+            b"",
+            b"  ",
+            b"1",
+            b"\"a\\n\"",
+            b"[\"a]",
+            b"[\"\x01\"]",
+            b"[\"\xff\"]",
+            b"[\"\\x\"]",
+            b"[\"\\u00g0\"]",
+            b"[\"\\u12",
+            b"[\\",
+        ];
+        for bytes in table {
+            for mut index in [Index::portable(), Index::default()] {
+                let mut body = bytes.to_vec();
+                assert!(index.build(&mut body).is_err(), "{bytes:?}");
+                assert_eq!(body, bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Requests that are made once however often they are sent.
+//!
+//! A claim is one row, inserted before the request is made; so of two that come at the same time
+//! one makes it. Answers are kept for 24 hours, and swept by the claims that follow. A claim that
+//! was never ended, because its process died, lapses after two minutes.
+
+use crate::catalog::Catalog;
+use crate::entities::idempotency_keys as keys;
+use crate::error::CatalogError;
+use crate::time::UtcTime;
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, TryInsertResult,
+};
+
+/// How long an answer is kept, in microseconds.
+const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
+/// How long a request may take before another one may make it, in microseconds.
+const CLAIM_MICROS: i64 = 120 * 1_000_000;
+
+/// What claiming a request found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdempotencyClaim {
+    /// Nobody made it; it is the caller's now.
+    New,
+    /// Somebody makes it at this moment.
+    InProgress,
+    /// It was made with another body.
+    Mismatch,
+    /// It was made, and this was the answer.
+    Done(KeptAnswer),
+}
+
+/// An answer for replays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+}
+
+impl Catalog {
+    /// Claims a request: `id` names it, `request_hash` stands for its body.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn claim_idempotency_key(
+        &self,
+        id: &str,
+        request_hash: &str,
+    ) -> Result<IdempotencyClaim, CatalogError> {
+        let transaction = self.begin().await?;
+        let claimed = claim(&transaction, id, request_hash, self.now()).await;
+        let claimed = claimed.map_err(|error| self.error(&error))?;
+        self.commit(transaction).await?;
+        Ok(claimed)
+    }
+
+    /// Keeps the answer of a claimed request for replays.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn keep_idempotent_answer(
+        &self,
+        id: &str,
+        status: u16,
+        body: &str,
+    ) -> Result<(), CatalogError> {
+        let answer = keys::ActiveModel {
+            status: ActiveValue::Set(i16::try_from(status).ok()),
+            body: ActiveValue::Set(Some(body.to_owned())),
+            ..Default::default()
+        };
+        let kept = keys::Entity::update_many()
+            .set(answer)
+            .filter(keys::Column::Id.eq(id))
+            .exec(&self.db)
+            .await;
+        kept.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Lets go of a claim whose request failed, so that it can be made again.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn release_idempotency_key(&self, id: &str) -> Result<(), CatalogError> {
+        let released = keys::Entity::delete_many()
+            .filter(keys::Column::Id.eq(id))
+            .filter(keys::Column::Status.is_null())
+            .exec(&self.db)
+            .await;
+        released.map(drop).map_err(|error| self.error(&error))
+    }
+}
+
+async fn claim(
+    within: &DatabaseTransaction,
+    id: &str,
+    request_hash: &str,
+    now: UtcTime,
+) -> Result<IdempotencyClaim, DbErr> {
+    let before = |micros: i64| UtcTime(now.0.saturating_sub(micros));
+    keys::Entity::delete_many()
+        .filter(keys::Column::CreatedAt.lte(before(KEPT_MICROS)))
+        .exec(within)
+        .await?;
+    keys::Entity::delete_many()
+        .filter(keys::Column::Id.eq(id))
+        .filter(keys::Column::Status.is_null())
+        .filter(keys::Column::CreatedAt.lte(before(CLAIM_MICROS)))
+        .exec(within)
+        .await?;
+    let row = keys::ActiveModel {
+        id: ActiveValue::Set(id.to_owned()),
+        request_hash: ActiveValue::Set(request_hash.to_owned()),
+        status: ActiveValue::Set(None),
+        body: ActiveValue::Set(None),
+        created_at: ActiveValue::Set(now),
+    };
+    let mut once = OnConflict::column(keys::Column::Id);
+    once.do_nothing();
+    let inserted = keys::Entity::insert(row).on_conflict(once).try_insert();
+    if let TryInsertResult::Inserted(_) = inserted.exec(within).await? {
+        return Ok(IdempotencyClaim::New);
+    }
+    let had = keys::Entity::find_by_id(id.to_owned()).one(within).await?;
+    Ok(match had {
+        Some(had) if had.request_hash != request_hash => IdempotencyClaim::Mismatch,
+        Some(keys::Model {
+            status: Some(status),
+            body: Some(body),
+            ..
+        }) => IdempotencyClaim::Done(KeptAnswer {
+            status: u16::try_from(status).unwrap_or_default(),
+            body,
+        }),
+        // Let go between the insert and the look: whoever asks again will find out.
+        _ => IdempotencyClaim::InProgress,
+    })
+}

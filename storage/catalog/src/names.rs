@@ -1,0 +1,41 @@
+//! What people write: names, labels, texts.
+
+use crate::error::ChangeError;
+
+/// A name without white space at its ends, of 1 to `chars_max` characters. `what` is for people,
+/// `field` for the API.
+pub(crate) fn checked_name(
+    what: &'static str,
+    field: &'static str,
+    name: &str,
+    chars_max: usize,
+) -> Result<String, ChangeError> {
+    let name = name.trim();
+    let empty = name.is_empty();
+    if empty || name.chars().count() > chars_max {
+        return Err(ChangeError::BadName {
+            what,
+            field,
+            empty,
+            chars_max,
+        });
+    }
+    Ok(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_trimmed_and_bounded() {
+        assert_eq!(checked_name("it", "name", " a ", 3).unwrap(), "a");
+        assert_eq!(checked_name("it", "name", "äöü", 3).unwrap(), "äöü");
+        for (name, code) in [(" \t", "blank"), ("abcd", "max_length")] {
+            let error = checked_name("it", "name", name, 3).unwrap_err();
+            let violation = error.violation().unwrap();
+            assert_eq!(violation.code, code);
+            assert_eq!(violation.field.as_deref(), Some("name"));
+        }
+    }
+}

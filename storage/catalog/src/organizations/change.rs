@@ -1,0 +1,189 @@
+//! Changing organizations and deleting them.
+
+use super::{checked_organization_name, organization_deed};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::activity_log;
+use crate::entities::organizations::{self, FeatureKeys};
+use crate::error::ChangeError;
+use crate::features::FEATURES;
+use crate::level::Level;
+use crate::transaction::{Abort, lock_organization, must_act_as};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
+};
+
+/// What is to be changed; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct OrganizationChange {
+    /// 1 to 64 characters. The slug stays.
+    pub name: Option<String>,
+    /// Whether members are told by mail of those who join.
+    pub is_member_join_email_enabled: Option<bool>,
+    /// Whether front ends must ask for a second factor; `Some(None)`: undecided again.
+    pub enforce_2fa: Option<Option<bool>>,
+    /// Whether members below administrator may change pipelines.
+    pub members_can_write_pipelines: Option<bool>,
+}
+
+impl Catalog {
+    /// Changes an organization's settings; from administrator.
+    ///
+    /// # Errors
+    ///
+    /// No such organization, a bad name, or the actor may not.
+    pub async fn update_organization(
+        &self,
+        actor: &Actor,
+        id: Uuid,
+        change: OrganizationChange,
+    ) -> Result<organizations::Model, ChangeError> {
+        let name = change.name.as_deref().map(checked_organization_name);
+        let name = name.transpose()?;
+        let change = OrganizationChange { name, ..change };
+        let transaction = self.begin().await?;
+        let changed = self.apply_to_organization(&transaction, actor, id, change);
+        let changed = changed.await;
+        self.finish(transaction, changed).await
+    }
+
+    async fn apply_to_organization(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        id: Uuid,
+        change: OrganizationChange,
+    ) -> Result<organizations::Model, Abort> {
+        let before = lock_organization(within, id).await?;
+        must_act_as(within, actor, id, Level::Administrator).await?;
+        let mut after = before.clone();
+        if let Some(name) = change.name {
+            after.name = name;
+        }
+        if let Some(enabled) = change.is_member_join_email_enabled {
+            after.is_member_join_email_enabled = enabled;
+        }
+        if let Some(enforce) = change.enforce_2fa {
+            after.enforce_2fa = enforce;
+        }
+        if let Some(may) = change.members_can_write_pipelines {
+            after.members_can_write_pipelines = may;
+        }
+        self.save_organization(within, actor, before, after).await
+    }
+
+    /// Takes features away from an organization and gives them back; for the operator.
+    ///
+    /// # Errors
+    ///
+    /// No such organization, or no such feature.
+    pub async fn set_organization_features(
+        &self,
+        actor: &Actor,
+        id: Uuid,
+        on: &[String],
+        off: &[String],
+    ) -> Result<organizations::Model, ChangeError> {
+        for key in on.iter().chain(off) {
+            if !FEATURES.iter().any(|feature| feature.key == key) {
+                return Err(ChangeError::not_found("feature", key));
+            }
+        }
+        let transaction = self.begin().await?;
+        let changed = self.switch_features(&transaction, actor, id, on, off).await;
+        self.finish(transaction, changed).await
+    }
+
+    async fn switch_features(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        id: Uuid,
+        on: &[String],
+        off: &[String],
+    ) -> Result<organizations::Model, Abort> {
+        let before = lock_organization(within, id).await?;
+        let is_off = |key: &str| {
+            let was_off = !before.has_feature(key);
+            (was_off && !on.iter().any(|on| on == key)) || off.iter().any(|off| off == key)
+        };
+        let keys = FEATURES.iter().map(|feature| feature.key);
+        let disabled = keys.filter(|key| is_off(key)).map(str::to_owned);
+        let after = organizations::Model {
+            disabled_features: FeatureKeys(disabled.collect()),
+            ..before.clone()
+        };
+        self.save_organization(within, actor, before, after).await
+    }
+
+    /// Writes what differs, and the entry about it; nothing if nothing differs.
+    async fn save_organization(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        before: organizations::Model,
+        mut after: organizations::Model,
+    ) -> Result<organizations::Model, Abort> {
+        let deed = organization_deed(Activity::Updated, &after)
+            .field("name", &before.name, &after.name)
+            .field(
+                "is_member_join_email_enabled",
+                before.is_member_join_email_enabled,
+                after.is_member_join_email_enabled,
+            )
+            .field("enforce_2fa", before.enforce_2fa, after.enforce_2fa)
+            .field(
+                "members_can_write_pipelines",
+                before.members_can_write_pipelines,
+                after.members_can_write_pipelines,
+            )
+            .field(
+                "disabled_features",
+                &before.disabled_features,
+                &after.disabled_features,
+            );
+        if deed.changes_nothing() {
+            return Ok(before);
+        }
+        after.updated_at = self.now();
+        let row = after.into_active_model().reset_all();
+        let saved = organizations::Entity::update(row).exec(within).await?;
+        self.record(within, actor, deed).await?;
+        Ok(saved)
+    }
+
+    /// Deletes an organization and everything below it; from owner. Its events stay in ClickHouse
+    /// until they are purged. Ingestion refuses its project keys within 2 seconds everywhere.
+    ///
+    /// # Errors
+    ///
+    /// No such organization, or the actor may not.
+    pub async fn delete_organization(&self, actor: &Actor, id: Uuid) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let deleted = self.remove_organization(&transaction, actor, id).await;
+        self.finish(transaction, deleted).await
+    }
+
+    async fn remove_organization(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        id: Uuid,
+    ) -> Result<(), Abort> {
+        let before = lock_organization(within, id).await?;
+        must_act_as(within, actor, id, Level::Owner).await?;
+        // Everything below goes with it: the tables refer to it with ON DELETE CASCADE. The log
+        // does not, as the last entry must stay, for the operator.
+        organizations::Entity::delete_by_id(id).exec(within).await?;
+        activity_log::Entity::delete_many()
+            .filter(activity_log::Column::OrganizationId.eq(id))
+            .exec(within)
+            .await?;
+        let deed = organization_deed(Activity::Deleted, &before);
+        self.record(within, actor, deed.seen_by(None)).await?;
+        self.keys_changed(within).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! Organizations: making them, and reading all of them.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `seen` | organizations as their members see them |
+//! | `change` | settings, features, deletion |
+//! | `slug` | their short names |
+
+mod change;
+mod seen;
+mod slug;
+
+pub use change::OrganizationChange;
+pub use seen::{Access, MemberOrganization};
+
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::{organization_memberships as memberships, organizations, projects};
+use crate::error::{CatalogError, ChangeError};
+use crate::level::Level;
+use crate::names::checked_name;
+use crate::projects::{CheckedProject, NewProject, insert_project, project_made};
+use crate::time::UtcTime;
+use crate::transaction::Abort;
+use sea_orm::prelude::Uuid;
+use sea_orm::{ActiveValue, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryOrder};
+use slug::free_slug;
+
+/// The longest name of an organization, in characters.
+const NAME_CHARS_MAX: usize = 64;
+const PROJECT_NAME: &str = "Default project";
+
+/// What a new organization needs.
+#[derive(Clone, Debug)]
+pub struct NewOrganization {
+    /// What people call it; 1 to 64 characters.
+    pub name: String,
+    /// Whether members are told by mail of those who join.
+    pub is_member_join_email_enabled: bool,
+    /// Whether front ends must ask for a second factor; `None`: not decided.
+    pub enforce_2fa: Option<bool>,
+}
+
+impl From<&str> for NewOrganization {
+    /// An organization with the defaults.
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            is_member_join_email_enabled: true,
+            enforce_2fa: None,
+        }
+    }
+}
+
+impl NewOrganization {
+    pub(crate) fn checked(self) -> Result<Self, ChangeError> {
+        let name = checked_organization_name(&self.name)?;
+        Ok(Self { name, ..self })
+    }
+}
+
+fn checked_organization_name(name: &str) -> Result<String, ChangeError> {
+    checked_name("the name of an organization", "name", name, NAME_CHARS_MAX)
+}
+
+impl Catalog {
+    /// Makes an organization with a project "Default project". Whoever is named becomes its owner.
+    ///
+    /// # Errors
+    ///
+    /// The name is empty or too long.
+    pub async fn create_organization(
+        &self,
+        actor: &Actor,
+        new: impl Into<NewOrganization>,
+        owner_user_id: Option<i64>,
+    ) -> Result<organizations::Model, ChangeError> {
+        let new = new.into().checked()?;
+        let project = NewProject::named(PROJECT_NAME).checked()?;
+        let transaction = self.begin().await?;
+        let made = self
+            .make_organization(&transaction, actor, new, project, owner_user_id)
+            .await;
+        self.finish(transaction, made).await
+    }
+
+    async fn make_organization(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        new: NewOrganization,
+        project: CheckedProject,
+        owner_user_id: Option<i64>,
+    ) -> Result<organizations::Model, Abort> {
+        // First, because it makes the makers of organizations queue up: the slug that is free
+        // when it is looked for stays free.
+        self.keys_changed(within).await?;
+        let now = self.now();
+        let organization = insert_organization(within, new, now).await?;
+        if let Some(user_id) = owner_user_id {
+            insert_membership(within, organization.id, user_id, Level::Owner, now).await?;
+        }
+        let project = insert_project(within, organization.id, project, now).await?;
+        self.organization_made(within, actor, &organization, &project)
+            .await?;
+        Ok(organization)
+    }
+
+    /// All organizations, oldest first; for the operator.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_organizations(&self) -> Result<Vec<organizations::Model>, CatalogError> {
+        organizations::Entity::find()
+            .order_by_asc(organizations::Column::CreatedAt)
+            .order_by_asc(organizations::Column::Id)
+            .all(&self.db)
+            .await
+            .map_err(|error| self.error(&error))
+    }
+
+    /// Writes down that an organization was made, and its first project.
+    pub(crate) async fn organization_made(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization: &organizations::Model,
+        project: &projects::Model,
+    ) -> Result<(), DbErr> {
+        let made = organization_deed(Activity::Created, organization);
+        let made = made.field("name", (), &organization.name);
+        self.record(within, actor, made).await?;
+        self.record(within, actor, project_made(project)).await
+    }
+}
+
+fn organization_deed(activity: Activity, organization: &organizations::Model) -> Deed {
+    let (id, name) = (organization.id, organization.name.as_str());
+    Deed::new(activity, ActivityScope::Organization, id, &id, name)
+}
+
+pub(crate) async fn insert_organization<C: ConnectionTrait>(
+    db: &C,
+    new: NewOrganization,
+    now: UtcTime,
+) -> Result<organizations::Model, DbErr> {
+    let id = Uuid::now_v7();
+    let row = organizations::ActiveModel {
+        id: ActiveValue::Set(id),
+        slug: ActiveValue::Set(free_slug(db, &new.name, id).await?),
+        name: ActiveValue::Set(new.name),
+        created_at: ActiveValue::Set(now),
+        updated_at: ActiveValue::Set(now),
+        is_member_join_email_enabled: ActiveValue::Set(new.is_member_join_email_enabled),
+        enforce_2fa: ActiveValue::Set(new.enforce_2fa),
+        members_can_write_pipelines: ActiveValue::Set(true),
+        plugins_access_level: ActiveValue::Set(9),
+        customer_id: ActiveValue::Set(None),
+        disabled_features: ActiveValue::Set(organizations::FeatureKeys::default()),
+    };
+    organizations::Entity::insert(row)
+        .exec_with_returning(db)
+        .await
+}
+
+pub(crate) async fn insert_membership<C: ConnectionTrait>(
+    db: &C,
+    organization_id: Uuid,
+    user_id: i64,
+    level: Level,
+    now: UtcTime,
+) -> Result<memberships::Model, DbErr> {
+    let row = memberships::ActiveModel {
+        id: ActiveValue::Set(Uuid::now_v7()),
+        organization_id: ActiveValue::Set(organization_id),
+        user_id: ActiveValue::Set(user_id),
+        level: ActiveValue::Set(level),
+        joined_at: ActiveValue::Set(now),
+        updated_at: ActiveValue::Set(now),
+    };
+    memberships::Entity::insert(row)
+        .exec_with_returning(db)
+        .await
+}

@@ -1,0 +1,203 @@
+//! Organizations as their members see them.
+
+use crate::catalog::Catalog;
+use crate::entities::{organization_memberships as memberships, organizations, projects};
+use crate::error::CatalogError;
+use crate::level::Level;
+use crate::page::{Page, PageRequest};
+use crate::personal_keys::Caller;
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query, SimpleExpr};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbErr, EntityTrait, FromQueryResult, JoinType, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect, RelationDef, Select,
+};
+use std::collections::HashMap;
+
+/// An organization as one of its members sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberOrganization {
+    /// Itself.
+    pub organization: organizations::Model,
+    /// The level of whoever asks.
+    pub membership_level: Level,
+    /// Its projects, lowest id first.
+    pub projects: Vec<projects::Model>,
+    /// How many members it has.
+    pub member_count: u64,
+}
+
+/// How far a caller gets into an organization: what a request is checked against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The organization.
+    pub organization: organizations::Model,
+    /// The caller's place in it.
+    pub membership: memberships::Model,
+}
+
+/// What one row of the query holds.
+#[derive(FromQueryResult)]
+struct Row {
+    #[sea_orm(nested)]
+    organization: organizations::Model,
+    membership_level: Level,
+    member_count: i64,
+}
+
+impl Catalog {
+    /// The organizations that a caller sees: those of the key's owner, narrowed to the key's.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn organizations_of(
+        &self,
+        caller: &Caller,
+        page: PageRequest,
+    ) -> Result<Page<MemberOrganization>, CatalogError> {
+        let read = async {
+            let count = memberships::Entity::find()
+                .filter(covered(caller))
+                .count(&self.db)
+                .await?;
+            let found = seen(caller)
+                .order_by_asc(organizations::Column::CreatedAt)
+                .order_by_asc(organizations::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit)
+                .into_model::<Row>()
+                .all(&self.db)
+                .await?;
+            let rows = with_projects(&self.db, found).await?;
+            Ok(Page { count, rows })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// One organization that a caller sees; `None` if there is none, or it is another's.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn organization_of(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+    ) -> Result<Option<MemberOrganization>, CatalogError> {
+        let read = async {
+            let found = seen(caller)
+                .filter(organizations::Column::Id.eq(id))
+                .into_model::<Row>()
+                .all(&self.db)
+                .await?;
+            Ok(with_projects(&self.db, found).await?.pop())
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// The same without its projects: one look-up by keys, for every request that names an
+    /// organization.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn access(&self, caller: &Caller, id: Uuid) -> Result<Option<Access>, CatalogError> {
+        let found = organizations::Entity::find_by_id(id)
+            .join(JoinType::InnerJoin, membership_of_organization())
+            .select_also(memberships::Entity)
+            .filter(covered(caller))
+            .one(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        Ok(found.and_then(|(organization, membership)| {
+            let membership = membership?;
+            Some(Access {
+                organization,
+                membership,
+            })
+        }))
+    }
+
+    /// The id that `@current` stands for: the oldest membership that the caller's key covers.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn current_organization_of(
+        &self,
+        caller: &Caller,
+    ) -> Result<Option<Uuid>, CatalogError> {
+        let oldest = memberships::Entity::find()
+            .filter(covered(caller))
+            .order_by_asc(memberships::Column::JoinedAt)
+            .order_by_asc(memberships::Column::Id)
+            .limit(1)
+            .one(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        Ok(oldest.map(|oldest| oldest.organization_id))
+    }
+}
+
+/// The caller's memberships that the key covers.
+fn covered(caller: &Caller) -> Condition {
+    let own = Condition::all().add(memberships::Column::UserId.eq(caller.user.id));
+    match &caller.scoped_organizations {
+        Some(only) => own.add(memberships::Column::OrganizationId.is_in(only.0.iter().copied())),
+        None => own,
+    }
+}
+
+fn membership_of_organization() -> RelationDef {
+    organizations::Entity::belongs_to(memberships::Entity)
+        .from(organizations::Column::Id)
+        .to(memberships::Column::OrganizationId)
+        .into()
+}
+
+/// Organizations that the caller sees, each with the caller's level and the number of members.
+fn seen(caller: &Caller) -> Select<organizations::Entity> {
+    organizations::Entity::find()
+        .join(JoinType::InnerJoin, membership_of_organization())
+        .filter(covered(caller))
+        .column_as(memberships::Column::Level, "membership_level")
+        .expr_as(member_count(), "member_count")
+}
+
+fn member_count() -> SimpleExpr {
+    let mut members = Query::select();
+    members
+        .expr(Expr::cust("COUNT(*)"))
+        .from_as(memberships::Entity, "counted")
+        .and_where(
+            Expr::col(("counted", memberships::Column::OrganizationId))
+                .equals((organizations::Entity, organizations::Column::Id)),
+        );
+    SimpleExpr::SubQuery(None, Box::new(members.into()))
+}
+
+/// Adds the projects of all rows, in one query.
+async fn with_projects<C: ConnectionTrait>(
+    db: &C,
+    rows: Vec<Row>,
+) -> Result<Vec<MemberOrganization>, DbErr> {
+    let ids = rows.iter().map(|row| row.organization.id);
+    let found = projects::Entity::find()
+        .filter(projects::Column::OrganizationId.is_in(ids))
+        .order_by_asc(projects::Column::Id)
+        .all(db)
+        .await?;
+    let mut projects: HashMap<Uuid, Vec<projects::Model>> = HashMap::new();
+    for project in found {
+        let of = projects.entry(project.organization_id).or_default();
+        of.push(project);
+    }
+    let seen = rows.into_iter().map(|row| MemberOrganization {
+        membership_level: row.membership_level,
+        projects: projects.remove(&row.organization.id).unwrap_or_default(),
+        member_count: row.member_count.unsigned_abs(),
+        organization: row.organization,
+    });
+    Ok(seen.collect())
+}

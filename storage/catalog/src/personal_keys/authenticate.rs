@@ -1,0 +1,96 @@
+//! Who presents a key.
+
+use super::in_force;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
+use crate::entities::users;
+use crate::error::CatalogError;
+use crate::key::PersonalKey;
+use crate::scopes::Scopes;
+use crate::time::UtcTime;
+use sea_orm::prelude::Uuid;
+use sea_orm::{ActiveValue, ColumnTrait, EntityTrait, JoinType, QueryFilter, QuerySelect};
+
+/// How old the time of last use may grow before it is written again, in microseconds.
+const LAST_USED_STEP_MICROS: i64 = 3_600_000_000;
+
+/// Who makes a request of the admin API, and what their key allows.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The key's owner.
+    pub user: users::Model,
+    /// Which key.
+    pub key_id: Uuid,
+    /// What it may do; never more than its owner may now.
+    pub scopes: Scopes,
+    /// The only organizations it sees.
+    pub scoped_organizations: Option<OrganizationIds>,
+}
+
+impl Caller {
+    /// Who will have made the changes of this request.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor::user(&self.user, Some(self.key_id))
+    }
+}
+
+impl Catalog {
+    /// Who presents a key. `None` if it is malformed, unknown, revoked or expired, or its owner
+    /// inactive.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn authenticate(&self, presented: &str) -> Result<Option<Caller>, CatalogError> {
+        let Ok(key) = PersonalKey::parse(presented) else {
+            return Ok(None);
+        };
+        let now = self.now();
+        let owner = keys::Entity::belongs_to(users::Entity)
+            .from(keys::Column::UserId)
+            .to(users::Column::Id);
+        let found = keys::Entity::find()
+            .join(JoinType::InnerJoin, owner.into())
+            .select_also(users::Entity)
+            .filter(in_force(now))
+            .filter(keys::Column::KeyHash.eq(key.hash()))
+            .filter(users::Column::IsActive.eq(true))
+            .one(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let Some((record, Some(user))) = found else {
+            return Ok(None);
+        };
+        if !key.has_hash(&record.key_hash) {
+            return Ok(None);
+        }
+        if let Err(error) = self.touch(&record, now).await {
+            // Reading may go on while writing cannot: a full disk, a standby.
+            tracing::warn!(%error, key = record.mask_value, "time of last use not written");
+        }
+        Ok(Some(Caller {
+            user,
+            key_id: record.id,
+            scopes: record.scopes,
+            scoped_organizations: record.scoped_organizations,
+        }))
+    }
+
+    /// Writes the time of last use, at most hourly. It is no change that anybody made, so it
+    /// leaves no entry in the activity log.
+    async fn touch(&self, record: &keys::Model, now: UtcTime) -> Result<(), CatalogError> {
+        let due = UtcTime(now.0.saturating_sub(LAST_USED_STEP_MICROS));
+        if record.last_used_at.is_some_and(|at| at > due) {
+            return Ok(());
+        }
+        let change = keys::ActiveModel {
+            id: ActiveValue::Unchanged(record.id),
+            last_used_at: ActiveValue::Set(Some(now)),
+            ..Default::default()
+        };
+        let touched = keys::Entity::update(change).exec(&self.db).await;
+        touched.map(drop).map_err(|error| self.error(&error))
+    }
+}

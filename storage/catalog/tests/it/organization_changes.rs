@@ -1,0 +1,205 @@
+//! Organizations: settings, features, deletion.
+
+use crate::stand::{FIRST, Stand, actor, blame, field};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Activity, ActivityFilter, Actor, FEATURES, NewOrganization, OrganizationChange,
+};
+
+on_both!(
+    settings_change_one_by_one,
+    only_administrators_change_settings,
+    an_operator_takes_features_away_and_gives_them_back,
+    a_deleted_organization_leaves_nothing_but_one_entry,
+    only_owners_delete,
+    a_list_of_organizations_takes_three_statements,
+    access_is_one_statement_and_says_the_level,
+);
+
+async fn settings_change_one_by_one(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, ann, id) = (&stand.catalog, stand.owner.clone(), stand.organization);
+    let new = NewOrganization {
+        enforce_2fa: Some(true),
+        is_member_join_email_enabled: false,
+        ..NewOrganization::from("Second")
+    };
+    let second = catalog.create_organization(&ann, new, None).await.unwrap();
+    assert_eq!(second.enforce_2fa, Some(true));
+    assert!(!second.is_member_join_email_enabled);
+    let change = OrganizationChange::default;
+    let table = [
+        OrganizationChange {
+            name: Some(" New name ".to_owned()),
+            ..change()
+        },
+        OrganizationChange {
+            enforce_2fa: Some(Some(true)),
+            ..change()
+        },
+        OrganizationChange {
+            enforce_2fa: Some(None),
+            is_member_join_email_enabled: Some(false),
+            ..change()
+        },
+        OrganizationChange {
+            members_can_write_pipelines: Some(false),
+            ..change()
+        },
+    ];
+    let mut last = None;
+    for change in table {
+        let changed = catalog.update_organization(&ann, id, change).await;
+        last = Some(changed.unwrap());
+        assert_eq!(stand.newest_entry().await.activity, Activity::Updated);
+    }
+    let last = last.unwrap();
+    assert_eq!((&*last.name, &*last.slug), ("New name", "acme"));
+    assert_eq!(last.enforce_2fa, None);
+    assert!(!last.is_member_join_email_enabled);
+    assert!(!last.members_can_write_pipelines);
+    let entry = stand.newest_entry().await;
+    let same = catalog.update_organization(&ann, id, change()).await;
+    assert_eq!(same.unwrap(), last);
+    assert_eq!(stand.newest_entry().await, entry, "nothing changed");
+    for (name, code) in [("", "blank"), (&*"x".repeat(65), "max_length")] {
+        let change = OrganizationChange {
+            name: Some(name.to_owned()),
+            ..change()
+        };
+        let refused = catalog.update_organization(&ann, id, change).await;
+        assert_eq!(blame(refused), field(code, "name"));
+    }
+}
+
+async fn only_administrators_change_settings(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let bob = actor(&stand.user("bob").await);
+    let change = OrganizationChange {
+        name: Some("Bob's".to_owned()),
+        ..OrganizationChange::default()
+    };
+    let refused = stand
+        .catalog
+        .update_organization(&bob, stand.organization, change.clone());
+    assert_eq!(blame(refused.await).0, "permission_denied");
+    let nowhere = uuid::Uuid::now_v7();
+    let refused = stand
+        .catalog
+        .update_organization(&stand.owner, nowhere, change);
+    assert_eq!(blame(refused.await).0, "not_found");
+}
+
+async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let operator = Actor::command_line();
+    let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
+    let table: [(&[&str], &[&str], &[&str]); 4] = [
+        (&[], &["saml", "audit_logs"], &["saml", "audit_logs"]),
+        (&["saml"], &[], &["audit_logs"]),
+        (&["saml"], &["saml"], &["saml", "audit_logs"]),
+        (&["saml", "audit_logs"], &[], &[]),
+    ];
+    for (on, off, left) in table {
+        let (on, off) = (keys(on), keys(off));
+        let id = stand.organization;
+        let set = stand
+            .catalog
+            .set_organization_features(&operator, id, &on, &off);
+        let set = set.await.unwrap();
+        assert_eq!(set.disabled_features.0, left);
+        assert_eq!(set.features().count(), FEATURES.len() - left.len());
+        assert_eq!(set.has_feature("saml"), !left.contains(&"saml"));
+    }
+    let id = stand.organization;
+    let unknown = keys(&["flying"]);
+    let refused = stand
+        .catalog
+        .set_organization_features(&operator, id, &[], &unknown);
+    assert_eq!(
+        refused.await.unwrap_err().to_string(),
+        "there is no feature \"flying\""
+    );
+}
+
+async fn a_deleted_organization_leaves_nothing_but_one_entry(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, id) = (&stand.catalog, stand.organization);
+    let project = catalog.list_projects(Some(id)).await.unwrap().remove(0);
+    let key = project.api_token.unwrap();
+    let caller = stand.caller(&stand.ann).await;
+    let before = catalog.keys_version().await.unwrap();
+    catalog.delete_organization(&stand.owner, id).await.unwrap();
+    assert!(catalog.list_organizations().await.unwrap().is_empty());
+    assert!(catalog.list_projects(None).await.unwrap().is_empty());
+    assert!(catalog.project_by_key(&key).await.unwrap().is_none());
+    assert!(catalog.access(&caller, id).await.unwrap().is_none());
+    assert_eq!(
+        catalog
+            .organizations_of(&caller, FIRST)
+            .await
+            .unwrap()
+            .count,
+        0
+    );
+    assert!(catalog.keys_version().await.unwrap() > before);
+    let filter = ActivityFilter {
+        organization_id: id,
+        scopes: Vec::new(),
+        item_id: None,
+    };
+    assert_eq!(
+        catalog.list_activity(&filter, FIRST).await.unwrap().count,
+        0
+    );
+    let again = catalog.delete_organization(&stand.owner, id).await;
+    assert_eq!(blame(again).0, "not_found");
+}
+
+async fn only_owners_delete(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let bob = actor(&stand.user("bob").await);
+    let refused = stand.catalog.delete_organization(&bob, stand.organization);
+    assert_eq!(blame(refused.await).0, "permission_denied");
+    assert_eq!(stand.catalog.list_organizations().await.unwrap().len(), 1);
+}
+
+async fn a_list_of_organizations_takes_three_statements(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let caller = stand.caller(&stand.ann).await;
+    for number in 0..20 {
+        let name = format!("Organization {number}");
+        let made = stand
+            .catalog
+            .create_organization(&stand.owner, &*name, Some(stand.ann.id));
+        made.await.unwrap();
+    }
+    let (catalog, sent) = stand.catalog.counted();
+    let page = catalog.organizations_of(&caller, FIRST).await.unwrap();
+    assert_eq!((page.count, page.rows.len()), (21, 21));
+    for row in &page.rows {
+        assert_eq!((row.projects.len(), row.member_count), (1, 1));
+    }
+    let sent_for_list = sent.take();
+    assert!(sent_for_list.len() <= 3, "{sent_for_list:#?}");
+    let one = catalog.organization_of(&caller, stand.organization).await;
+    assert_eq!(one.unwrap().as_ref(), page.rows.first());
+    assert_eq!(sent.take().len(), 2);
+}
+
+async fn access_is_one_statement_and_says_the_level(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let mut caller = stand.caller(&stand.ann).await;
+    let bob = stand.user("bob").await;
+    let stranger = stand.caller(&bob).await;
+    let (catalog, sent) = stand.catalog.counted();
+    let id = stand.organization;
+    let access = catalog.access(&caller, id).await.unwrap().unwrap();
+    assert_eq!(sent.take().len(), 1);
+    assert_eq!(access.organization.id, id);
+    assert_eq!(access.membership.level.number(), 15);
+    assert_eq!(access.membership.user_id, stand.ann.id);
+    assert!(catalog.access(&stranger, id).await.unwrap().is_none());
+    caller.scoped_organizations = Some(millrace_catalog::OrganizationIds(vec![]));
+    assert!(catalog.access(&caller, id).await.unwrap().is_none());
+}

@@ -1,0 +1,202 @@
+//! Projects: settings, lists, deletion.
+
+use crate::stand::{FIRST, Stand, actor, blame, field};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Activity, NewProject, PageRequest, Project, ProjectChange};
+use millrace_rows::TeamId;
+
+on_both!(
+    settings_change_one_by_one,
+    what_is_no_setting_is_refused,
+    another_organizations_project_is_not_there,
+    lists_are_searched_and_paged,
+    a_deleted_project_is_gone_and_its_key_dead,
+    an_organization_has_at_most_1500_projects,
+);
+
+async fn first(stand: &Stand) -> Project {
+    let listed = stand.catalog.list_projects(Some(stand.organization)).await;
+    listed.unwrap().remove(0)
+}
+
+async fn settings_change_one_by_one(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let before = first(&stand).await;
+    let (ann, id) = (stand.owner.clone(), TeamId(before.id));
+    let table = [
+        ProjectChange {
+            name: Some(" Shop ".to_owned()),
+            ..ProjectChange::default()
+        },
+        ProjectChange {
+            timezone: Some("europe/berlin".to_owned()),
+            ..ProjectChange::default()
+        },
+        ProjectChange {
+            anonymize_ips: Some(true),
+            ..ProjectChange::default()
+        },
+    ];
+    for change in table {
+        let changed = stand
+            .catalog
+            .update_project(&ann, stand.organization, id, change);
+        changed.await.unwrap();
+        assert_eq!(stand.newest_entry().await.activity, Activity::Updated);
+    }
+    let after = first(&stand).await;
+    let expected = Project {
+        name: "Shop".to_owned(),
+        timezone: "Europe/Berlin".to_owned(),
+        anonymize_ips: true,
+        ..before
+    };
+    assert_eq!(after, expected);
+    let entry = stand.newest_entry().await;
+    let nothing = ProjectChange::default();
+    let same = stand
+        .catalog
+        .update_project(&ann, stand.organization, id, nothing);
+    assert_eq!(same.await.unwrap(), expected);
+    assert_eq!(stand.newest_entry().await, entry, "nothing changed");
+}
+
+async fn what_is_no_setting_is_refused(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let id = TeamId(first(&stand).await.id);
+    let table = [
+        (Some(" "), None, field("blank", "name")),
+        (Some(&*"x".repeat(201)), None, field("max_length", "name")),
+        (
+            None,
+            Some("Mars/Olympus"),
+            field("invalid_input", "timezone"),
+        ),
+        (None, Some(""), field("invalid_input", "timezone")),
+    ];
+    for (name, timezone, expected) in table {
+        let change = ProjectChange {
+            name: name.map(str::to_owned),
+            timezone: timezone.map(str::to_owned),
+            anonymize_ips: None,
+        };
+        let refused = stand
+            .catalog
+            .update_project(&stand.owner, stand.organization, id, change);
+        assert_eq!(blame(refused.await), expected);
+    }
+    let mut new = NewProject::named("A");
+    new.timezone = "Nowhere".to_owned();
+    let refused = stand
+        .catalog
+        .create_project(&stand.owner, stand.organization, new)
+        .await;
+    assert_eq!(blame(refused), field("invalid_input", "timezone"));
+}
+
+async fn another_organizations_project_is_not_there(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, id) = (&stand.catalog, TeamId(first(&stand).await.id));
+    let bob = stand.user("bob").await;
+    let (owner, bob) = (Some(bob.id), actor(&bob));
+    let made = catalog.create_organization(&bob, "Bob's", owner).await;
+    let theirs = made.unwrap().id;
+    let change = ProjectChange::default();
+    assert!(catalog.project_of(theirs, id).await.unwrap().is_none());
+    let refused = catalog
+        .update_project(&bob, theirs, id, change.clone())
+        .await;
+    assert_eq!(blame(refused).0, "not_found");
+    let refused = catalog.reset_project_key(&bob, theirs, id).await;
+    assert_eq!(blame(refused).0, "not_found");
+    let refused = catalog.delete_project(&bob, theirs, id).await;
+    assert_eq!(blame(refused).0, "not_found");
+    // Nor does the right address help who is no member.
+    let ours = stand.organization;
+    let refused = catalog.update_project(&bob, ours, id, change).await;
+    assert_eq!(blame(refused).0, "permission_denied");
+    let refused = catalog
+        .create_project(&bob, ours, NewProject::named("A"))
+        .await;
+    assert_eq!(blame(refused).0, "permission_denied");
+    assert!(catalog.project_of(ours, id).await.unwrap().is_some());
+}
+
+async fn lists_are_searched_and_paged(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    for name in ["Äpfel rot", "äpfel grün", "Birnen"] {
+        let new = NewProject::named(name);
+        let made = stand
+            .catalog
+            .create_project(&stand.owner, stand.organization, new);
+        made.await.unwrap();
+    }
+    let second = PageRequest {
+        limit: 1,
+        offset: 1,
+    };
+    let table = [
+        (None, FIRST, 4, "Default project"),
+        (None, second, 4, "Äpfel rot"),
+        (Some("ÄPFEL"), FIRST, 2, "Äpfel rot"),
+        (Some("äpfel"), second, 2, "äpfel grün"),
+        (Some("%"), FIRST, 0, ""),
+    ];
+    for (search, page, count, name) in table {
+        let listed = stand
+            .catalog
+            .projects_of(stand.organization, search, page)
+            .await;
+        let listed = listed.unwrap();
+        let first = listed.rows.first().map_or("", |project| &project.name);
+        assert_eq!((listed.count, first), (count, name), "{search:?}");
+    }
+}
+
+async fn a_deleted_project_is_gone_and_its_key_dead(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let project = first(&stand).await;
+    let (id, key) = (TeamId(project.id), project.api_token.unwrap());
+    let before = stand.catalog.keys_version().await.unwrap();
+    let deleted = stand
+        .catalog
+        .delete_project(&stand.owner, stand.organization, id);
+    deleted.await.unwrap();
+    assert!(stand.catalog.project(id).await.unwrap().is_none());
+    assert!(stand.catalog.project_by_key(&key).await.unwrap().is_none());
+    assert!(stand.catalog.keys_version().await.unwrap() > before);
+    let entry = stand.newest_entry().await;
+    assert_eq!(entry.activity, Activity::Deleted);
+    assert_eq!(entry.item_id, id.to_string());
+    let again = stand
+        .catalog
+        .delete_project(&stand.owner, stand.organization, id);
+    assert_eq!(blame(again.await).0, "not_found");
+}
+
+async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let uuid = if database.is_sqlite() {
+        "randomblob(16)"
+    } else {
+        "gen_random_uuid()"
+    };
+    let fill = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1498) \
+         INSERT INTO projects (uuid, organization_id, name, api_token_imported, anonymize_ips, \
+         timezone, created_at, updated_at) \
+         SELECT {uuid}, organizations.id, 'Filler', false, false, 'UTC', 1, 1 \
+         FROM n, organizations"
+    );
+    database.execute(&fill).await.unwrap();
+    let (ann, id) = (stand.owner.clone(), stand.organization);
+    let last = stand
+        .catalog
+        .create_project(&ann, id, NewProject::named("Last"))
+        .await;
+    last.unwrap();
+    let refused = stand
+        .catalog
+        .create_project(&ann, id, NewProject::named("One more"));
+    assert_eq!(blame(refused.await).0, "permission_denied");
+}

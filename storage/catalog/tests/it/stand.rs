@@ -1,0 +1,119 @@
+//! What most tests start from.
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    ActivityEntry, ActivityFilter, Actor, Caller, Catalog, ChangeError, NewPersonalKey, NewUser,
+    PageRequest, Scopes, User, Violation,
+};
+use millrace_rows::{Micros, TestClock};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The first rows of a list.
+pub const FIRST: PageRequest = PageRequest {
+    limit: 100,
+    offset: 0,
+};
+pub const DAY_MICROS: i64 = 86_400_000_000;
+pub const START: Micros = Micros(1_800_000_000_000_000);
+
+/// A catalog with an organization "Acme" that Ann owns.
+pub struct Stand {
+    pub catalog: Catalog,
+    pub clock: TestClock,
+    pub organization: Uuid,
+    pub ann: User,
+    /// Ann, as who changes something.
+    pub owner: Actor,
+}
+
+impl Stand {
+    pub async fn new(database: &TestDatabase) -> Self {
+        let clock = TestClock::at(START);
+        let opened = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()));
+        let catalog = opened.await.unwrap();
+        let ann = add_user(&catalog, "ann").await;
+        let owner = actor(&ann);
+        let made = catalog.create_organization(&owner, "Acme", Some(ann.id));
+        let organization = made.await.unwrap().id;
+        Self {
+            catalog,
+            clock,
+            organization,
+            owner,
+            ann,
+        }
+    }
+
+    /// A user `<name>@example.com` who belongs nowhere yet.
+    pub async fn user(&self, name: &str) -> User {
+        add_user(&self.catalog, name).await
+    }
+
+    /// What a user may see with a key for everything.
+    pub async fn caller(&self, user: &User) -> Caller {
+        self.caller_with(user, |_| ()).await
+    }
+
+    /// The same with another key.
+    pub async fn caller_with(
+        &self,
+        user: &User,
+        change: impl FnOnce(&mut NewPersonalKey),
+    ) -> Caller {
+        let mut new = NewPersonalKey {
+            email: user.email.clone(),
+            label: "Test".to_owned(),
+            scopes: Scopes::all(),
+            expires_at: None,
+            scoped_organizations: None,
+        };
+        change(&mut new);
+        let made = self.catalog.create_personal_key(&actor(user), new).await;
+        let key = made.unwrap().value;
+        let caller = self.catalog.authenticate(key.expose()).await.unwrap();
+        caller.unwrap()
+    }
+
+    /// The newest entry of the activity log.
+    pub async fn newest_entry(&self) -> ActivityEntry {
+        let filter = ActivityFilter {
+            organization_id: self.organization,
+            scopes: Vec::new(),
+            item_id: None,
+        };
+        let entries = self.catalog.list_activity(&filter, FIRST).await.unwrap();
+        entries.rows.into_iter().next().unwrap()
+    }
+}
+
+async fn add_user(catalog: &Catalog, name: &str) -> User {
+    let new = NewUser {
+        email: format!("{name}@example.com"),
+        first_name: name.to_owned(),
+        last_name: String::new(),
+    };
+    catalog.create_user(new).await.unwrap()
+}
+
+pub fn actor(user: &User) -> Actor {
+    Actor::user(user, None)
+}
+
+/// The code and field of a refusal.
+pub fn blame<T: std::fmt::Debug>(
+    refused: Result<T, ChangeError>,
+) -> (&'static str, Option<String>) {
+    let error = refused.unwrap_err();
+    match (error.violation(), &error) {
+        (Some(Violation { field, code, .. }), _) => (code, field),
+        (None, ChangeError::Forbidden(_)) => ("permission_denied", None),
+        (None, ChangeError::NotFound { .. }) => ("not_found", None),
+        (None, _) => panic!("{error:?}"),
+    }
+}
+
+/// A refusal that blames a field.
+pub fn field(code: &'static str, name: &str) -> (&'static str, Option<String>) {
+    (code, Some(name.to_owned()))
+}
