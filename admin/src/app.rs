@@ -7,6 +7,7 @@ use crate::etag::ChangeLocks;
 use crate::origin::Peer;
 use crate::router::Router;
 use crate::services::Services;
+use crate::signup_page;
 use crate::stages::{self, Head};
 use crate::throttle::Throttle;
 use http::{HeaderMap, Method, Uri};
@@ -67,7 +68,7 @@ pub fn routes(
         })
         .recover(no_rejection)
         .unify();
-    Ok(filter)
+    Ok(signup_page::route().or(filter).unify())
 }
 
 /// Takes the head of a request apart; never rejects.

@@ -16,6 +16,7 @@
 //! | [`dns`], [`domain_name`] | proofs of domains, aliases; the one form of a name |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`proxy_check`] | how far a reverse proxy's domain is |
+//! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `patch`, `timestamp` | types of fields |
 //!
 //! Invariants:
@@ -54,6 +55,7 @@ mod schema;
 mod scope;
 mod server;
 mod services;
+mod signup_page;
 mod stages;
 mod throttle;
 mod timestamp;

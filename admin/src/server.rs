@@ -32,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves the API on `listener` until `shutdown` resolves, then lets requests in flight end for
-/// at most 10 seconds. Must run on the runtime that opened the catalog.
+/// at most 10 seconds, and mails for as long again. Must run on the runtime that opened the catalog.
 ///
 /// # Errors
 ///
@@ -43,6 +43,7 @@ pub async fn serve(
     services: Services,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let outbox = services.outbox.clone();
     let filter = routes(services).map_err(io::Error::other)?;
     let service = TowerToHyperService::new(warp::service(filter));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -98,6 +99,9 @@ pub async fn serve(
         .is_err()
     {
         tracing::warn!("requests to the admin API were cut off after {DRAIN_TIMEOUT:?}");
+    }
+    if let Some(outbox) = outbox {
+        outbox.drain(DRAIN_TIMEOUT).await;
     }
     Ok(())
 }

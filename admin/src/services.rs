@@ -1,5 +1,7 @@
 //! What handlers work with, and how the API is set up.
 
+use crate::dns::Dns;
+use crate::mail::Outbox;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
 
@@ -39,6 +41,10 @@ pub struct Services {
     pub catalog: Catalog,
     /// How the API is set up.
     pub config: ApiConfig,
+    /// Sends mail; `None`: nothing is sent.
+    pub outbox: Option<Outbox>,
+    /// Proves domains; the system's nameservers unless another one is given.
+    pub dns: Dns,
 }
 
 impl Services {
@@ -48,6 +54,8 @@ impl Services {
         Self {
             catalog,
             config: ApiConfig::default(),
+            outbox: None,
+            dns: Dns::new(None),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::config::Config;
 use anyhow::Context;
+use millrace_admin::dns::Dns;
+use millrace_admin::mail::Outbox;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::Catalog;
 use tokio::net::TcpListener;
@@ -18,6 +20,10 @@ pub fn services(config: &Config, catalog: Catalog) -> Services {
         requests_per_hour_max: config.admin_requests_per_hour_max,
         ..ApiConfig::default()
     };
+    services.outbox = config.mail.clone().map(Outbox::new);
+    if config.dns_nameserver.is_some() {
+        services.dns = Dns::new(config.dns_nameserver);
+    }
     services
 }
 

@@ -18,6 +18,7 @@ mod organizations;
 mod proxy_check;
 mod server;
 mod servers;
+mod signup_page;
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, Bootstrap, BootstrapOptions, Catalog, NewPersonalKey, Scopes};

@@ -4,6 +4,7 @@
 //! order of authority; clap knows all three, so that parsing, help and errors are the same for
 //! each. [`Settings`] is what was written, [`Config`] what it means; nobody re-checks later.
 
+mod addresses;
 mod file;
 mod settings;
 mod show;
@@ -12,10 +13,12 @@ pub use file::{FileError, Layers, load};
 pub use settings::{AckSetting, LogFormat, Settings};
 pub use show::show;
 
+use addresses::{nameserver, networks, web_address};
 use anyhow::{Context, bail};
 use ipnet::IpNet;
+use millrace_admin::mail::MailSettings;
 use millrace_pipeline::Ack;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// How the logs' default room is bounded on small disks: percent of the disk's size.
@@ -89,6 +92,10 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// How long a shutdown may take, in seconds.
     pub grace_seconds: u64,
+    /// Where invitations are sent through; nowhere without.
+    pub mail: Option<MailSettings>,
+    /// The nameserver that proves domains; the system's without.
+    pub dns_nameserver: Option<SocketAddr>,
 }
 
 impl Config {
@@ -115,6 +122,7 @@ impl Config {
             Some(workers) => workers,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
+        let mail = mail(&settings)?;
         Ok(Self {
             engine: engine_of(&settings)?,
             data_dir,
@@ -134,6 +142,8 @@ impl Config {
             workers,
             trusted_proxies: networks(&settings.trusted_proxies)?,
             grace_seconds: settings.grace_seconds,
+            mail,
+            dns_nameserver: nameserver(settings.dns_nameserver.as_deref())?,
         })
     }
 
@@ -186,26 +196,14 @@ fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
     })
 }
 
-/// Without a slash at the end.
-fn web_address(url: Option<String>) -> anyhow::Result<Option<String>> {
-    let Some(url) = url else { return Ok(None) };
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        bail!("admin_public_url is {url:?}; give one such as https://millrace.example");
+fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
+    match (&settings.smtp_url, &settings.mail_from) {
+        (None, _) => Ok(None),
+        (Some(_), None) => bail!(
+            "smtp_url is set and mail_from is not; give the address that mails come from, such as Millrace <millrace@example.com>"
+        ),
+        (Some(url), Some(from)) => Ok(Some(MailSettings::new(url, from, None)?)),
     }
-    Ok(Some(url.trim_end_matches('/').to_owned()))
-}
-
-/// Networks; an address alone is a network of one.
-fn networks(texts: &[String]) -> anyhow::Result<Vec<IpNet>> {
-    let network = |text: &String| {
-        let one = || text.parse::<IpAddr>().map(IpNet::from);
-        text.parse().or_else(|_| one()).map_err(|_| {
-            anyhow::anyhow!(
-                "trusted_proxies has {text:?}; give addresses or networks such as 10.0.0.0/8"
-            )
-        })
-    };
-    texts.iter().map(network).collect()
 }
 
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {

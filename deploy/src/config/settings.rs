@@ -160,6 +160,31 @@ pub struct Settings {
         value_name = "N"
     )]
     pub admin_requests_per_hour_max: u32,
+    /// SMTP server for invitations: smtp://host, smtp://user:password@host?tls=required, smtps://…
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_SMTP_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub smtp_url: Option<String>,
+    /// Who sends these mails, as in `Millrace <millrace@example.com>`
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_MAIL_FROM",
+        value_name = "ADDRESS"
+    )]
+    pub mail_from: Option<String>,
+    /// Nameserver that proves domains; the system's by default
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_DNS_NAMESERVER",
+        value_name = "ADDR"
+    )]
+    pub dns_nameserver: Option<String>,
     /// When a request is answered with success
     #[arg(
         long,

@@ -5,7 +5,7 @@ use bytesize::ByteSize;
 use clap::Command;
 
 /// Settings whose values are never shown.
-const SECRETS: [&str; 2] = ["clickhouse_password", "database_url"];
+const SECRETS: [&str; 3] = ["clickhouse_password", "database_url", "smtp_url"];
 
 /// The settings as a TOML file that would give the same result, sources as comments. `config` is
 /// what they were found to mean.

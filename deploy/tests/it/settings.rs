@@ -92,7 +92,14 @@ fn secrets_are_not_shown() {
     let output = config(
         "",
         &[("MILLRACE_CLICKHOUSE_PASSWORD", "canary")],
-        &["--database-url", "postgres://u:canary@h/d"],
+        &[
+            "--database-url",
+            "postgres://u:canary@h/d",
+            "--smtp-url",
+            "smtp://u:canary@h",
+            "--mail-from",
+            "a@example.com",
+        ],
     );
     let text = format!("{output:?}");
     assert!(!text.contains("canary"), "{text}");
@@ -108,6 +115,16 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--database-url", "mysql://h/d"], "postgres://"),
         (vec!["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["--trusted-proxies", "everyone"], "everyone"),
+        (vec!["--smtp-url", "smtp://localhost"], "mail_from"),
+        (
+            vec!["--smtp-url", "localhost:25", "--mail-from", "a@b.example"],
+            "smtp://host",
+        ),
+        (
+            vec!["--smtp-url", "smtp://localhost", "--mail-from", "Ann"],
+            "Ann",
+        ),
+        (vec!["--dns-nameserver", "resolver"], "resolver"),
     ];
     for (args, needle) in table {
         let output = config("", &[], &args);

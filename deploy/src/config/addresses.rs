@@ -1,0 +1,40 @@
+//! Addresses in the settings: of proxies, of the nameserver, of ourselves.
+
+use anyhow::bail;
+use ipnet::IpNet;
+use std::net::{IpAddr, SocketAddr};
+
+/// Where nameservers listen.
+const DNS_PORT: u16 = 53;
+
+/// Without a slash at the end.
+pub(super) fn web_address(url: Option<String>) -> anyhow::Result<Option<String>> {
+    let Some(url) = url else { return Ok(None) };
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        bail!("admin_public_url is {url:?}; give one such as https://millrace.example");
+    }
+    Ok(Some(url.trim_end_matches('/').to_owned()))
+}
+
+/// An address, with or without a port.
+pub(super) fn nameserver(text: Option<&str>) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(text) = text else { return Ok(None) };
+    let port_left_out = || text.parse().map(|ip: IpAddr| (ip, DNS_PORT).into());
+    let Ok(address) = text.parse().or_else(|_| port_left_out()) else {
+        bail!("dns_nameserver is {text:?}; give one such as 192.0.2.53 or [2001:db8::53]:5353");
+    };
+    Ok(Some(address))
+}
+
+/// Networks; an address alone is a network of one.
+pub(super) fn networks(texts: &[String]) -> anyhow::Result<Vec<IpNet>> {
+    let network = |text: &String| {
+        let one = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse().or_else(|_| one()).map_err(|_| {
+            anyhow::anyhow!(
+                "trusted_proxies has {text:?}; give addresses or networks such as 10.0.0.0/8"
+            )
+        })
+    };
+    texts.iter().map(network).collect()
+}
