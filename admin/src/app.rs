@@ -4,8 +4,10 @@
 //! to it, are [`stages`]'s.
 
 use crate::etag::ChangeLocks;
+use crate::openapi;
 use crate::origin::Peer;
 use crate::router::Router;
+use crate::routes::documentation::Published;
 use crate::services::Services;
 use crate::signup_page;
 use crate::stages::{self, Head};
@@ -39,9 +41,14 @@ impl std::error::Error for TableError {}
 
 impl App {
     pub(crate) fn new(services: Services) -> Result<Self, TableError> {
+        let published = Arc::new(Published::default());
+        let table = crate::routes::operations(&published);
+        let router = Router::new(table).map_err(TableError)?;
+        let document = openapi::document(router.items());
+        published.publish(document).map_err(TableError)?;
         Ok(Self {
             throttle: Throttle::new(&services.config),
-            router: Router::new(crate::routes::operations()).map_err(TableError)?,
+            router,
             locks: ChangeLocks::new(),
             services: Arc::new(services),
         })

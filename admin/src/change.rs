@@ -8,30 +8,28 @@ use crate::etag;
 use crate::idempotency::{Begun, Idempotency};
 use crate::operation::Operation;
 use crate::response::Success;
+use crate::router::thing_of;
 use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Makes a change, or replays the answer of the same one. `version` is the `GET` of the same
-/// path, if there is one.
+/// Makes a change, or replays the answer of the same one.
 pub(crate) async fn run(
     app: Arc<App>,
     operation: Arc<Operation>,
-    version: Option<Arc<Operation>>,
     context: Context,
     body: Bytes,
 ) -> Result<Success, ApiError> {
-    let version = version.filter(|read| !read.is_list);
     if operation.method != Method::POST {
-        return make(&app, &operation, version, context, &body).await;
+        return make(&app, &operation, context, &body).await;
     }
     let idempotency = match Idempotency::begin(&context, &body).await? {
         Begun::Unasked => None,
         Begun::Claimed(idempotency) => Some(idempotency),
         Begun::Done(replay) => return Ok(replay),
     };
-    let outcome = make(&app, &operation, version, context, &body).await;
+    let outcome = make(&app, &operation, context, &body).await;
     if let Some(idempotency) = idempotency {
         idempotency.end(&operation, &outcome).await;
     }
@@ -41,7 +39,6 @@ pub(crate) async fn run(
 async fn make(
     app: &App,
     operation: &Operation,
-    version: Option<Arc<Operation>>,
     context: Context,
     bytes: &Bytes,
 ) -> Result<Success, ApiError> {
@@ -50,30 +47,34 @@ async fn make(
         Some(schema) => body::check(headers, bytes, schema)?,
         None => Value::Null,
     };
+    let version = app.router.version(operation);
     // Held until the change is made; see `etag`.
-    let _lock = match &version {
-        Some(_) => {
-            app.locks
-                .lock(context.request.uri.path().trim_end_matches('/'))
-                .await
-        }
+    let _lock = match version {
+        Some(_) => app.locks.lock(&address(operation, &context)).await,
         None => None,
     };
-    if etag::is_conditional(headers) {
-        let current = match &version {
-            Some(read) => Some(current_tag(read, context.clone()).await?),
-            None => None,
-        };
-        if !etag::may_change(headers, current.as_deref()) {
+    if let Some(read) = version.filter(|_| etag::is_conditional(headers)) {
+        let current = current_tag(read, context.clone()).await?;
+        if !etag::may_change(headers, &current) {
             return Err(ApiError::precondition_failed());
         }
     }
     let answer = (operation.run)(context, body).await?;
     let mut success = Success::of(operation, answer);
-    if matches!(operation.method, Method::PATCH | Method::PUT) && version.is_some() {
+    if operation.has_tag() && version.is_some() {
         success.tag = Some(etag::of(&success.body));
     }
     Ok(success)
+}
+
+/// The path of the thing that is changed: an action hangs on it.
+fn address(operation: &Operation, context: &Context) -> String {
+    let parts = thing_of(operation.path)
+        .trim_end_matches('/')
+        .split('/')
+        .count();
+    let path = context.request.uri.path().split('/').take(parts);
+    path.collect::<Vec<_>>().join("/")
 }
 
 async fn current_tag(read: &Operation, context: Context) -> Result<String, ApiError> {

@@ -7,7 +7,8 @@ use crate::throttle::Allowance;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use millrace_catalog::{CatalogError, ChangeError};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::borrow::Cow;
 use warp::http::Response as HttpResponse;
 use warp::reply::Response;
@@ -18,6 +19,40 @@ const RETRY_SECONDS: u64 = 5;
 /// An answer that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError(Box<Told>);
+
+/// The body of an error.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(crate) struct ErrorBody {
+    /// The family of the error.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// What went wrong, for programs.
+    code: Cow<'static, str>,
+    /// What went wrong and what to do, for people.
+    detail: Cow<'static, str>,
+    /// The field, if one is to blame; nested ones joined with `__`.
+    attr: Option<String>,
+}
+
+/// The body of an error for those who ask for `application/problem+json` (RFC 9457).
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct ProblemBody {
+    /// `urn:millrace:error:<code>`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The name of the status.
+    title: &'static str,
+    /// The status.
+    status: u16,
+    /// What went wrong, for programs.
+    code: Cow<'static, str>,
+    /// What went wrong and what to do, for people.
+    detail: Cow<'static, str>,
+    /// The field, if one is to blame; nested ones joined with `__`.
+    attr: Option<String>,
+}
 
 /// What the client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,18 +247,26 @@ impl ApiError {
             header,
         } = *self.0;
         let (content_type, body) = if problem {
-            let body = json!({
-                "type": format!("urn:millrace:error:{code}"),
-                "title": status.canonical_reason(),
-                "status": status.as_u16(),
-                "code": code, "detail": detail, "attr": attr,
-            });
-            ("application/problem+json", body)
+            let body = ProblemBody {
+                kind: format!("urn:millrace:error:{code}"),
+                title: status.canonical_reason().unwrap_or_default(),
+                status: status.as_u16(),
+                code,
+                detail,
+                attr,
+            };
+            ("application/problem+json", serde_json::to_vec(&body))
         } else {
-            let body = json!({ "type": kind, "code": code, "detail": detail, "attr": attr });
-            ("application/json", body)
+            let body = ErrorBody {
+                kind,
+                code,
+                detail,
+                attr,
+            };
+            ("application/json", serde_json::to_vec(&body))
         };
-        let mut response = HttpResponse::new(body.to_string().into());
+        // Texts and numbers can always be written.
+        let mut response = HttpResponse::new(body.unwrap_or_default().into());
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

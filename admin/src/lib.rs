@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `routes` | one file for each resource: its table of operations, handlers, wire types |
 //! | `operation` | what one operation says of itself; how to add one |
+//! | `openapi`, `docs` | the document that all operations make; it as a page |
 //! | `app`, `router`, `server` | the whole; from path to operation; the accept loop |
 //! | `stages`, `change` | the way of a request, in order |
 //! | `auth`, `throttle`, `origin` | who asks, how often, from where |
@@ -37,11 +38,13 @@ pub mod certificates;
 mod change;
 mod context;
 pub mod dns;
+mod docs;
 pub mod domain_name;
 mod error;
 mod etag;
 mod idempotency;
 pub mod mail;
+mod openapi;
 mod operation;
 mod origin;
 mod page;

@@ -44,6 +44,7 @@ pub(crate) struct Found {
 /// All paths.
 pub(crate) struct Router {
     paths: matchit::Router<Arc<PathItem>>,
+    items: Vec<Arc<PathItem>>,
 }
 
 impl Router {
@@ -60,13 +61,30 @@ impl Router {
                 add(&mut items, operation)?;
             }
         }
+        let items: Vec<Arc<PathItem>> = items.into_iter().map(Arc::new).collect();
         let mut paths = matchit::Router::new();
-        for item in items {
+        for item in &items {
             let template = item.template.trim_end_matches('/');
-            let inserted = paths.insert(template, Arc::new(item));
+            let inserted = paths.insert(template, item.clone());
             inserted.map_err(|error| format!("{template}: {error}"))?;
         }
-        Ok(Self { paths })
+        Ok(Self { paths, items })
+    }
+
+    /// All paths, in the order of the table.
+    pub(crate) fn items(&self) -> &[Arc<PathItem>] {
+        &self.items
+    }
+
+    /// How the thing that an operation changes is read, if it can be: the `GET` of its path, or
+    /// of the path that an action hangs on.
+    pub(crate) fn version(&self, operation: &Operation) -> Option<&Arc<Operation>> {
+        if !operation.is_versioned() {
+            return None;
+        }
+        let thing = thing_of(operation.path);
+        let item = self.items.iter().find(|item| item.template == thing)?;
+        item.operation(&Method::GET).filter(|read| !read.is_list)
     }
 
     /// Looks a path up; one slash at its end is ignored.
@@ -82,6 +100,14 @@ impl Router {
             item: matched.value.clone(),
             parameters: names.zip(values).collect(),
         })
+    }
+}
+
+/// The template up to its last parameter.
+pub(crate) fn thing_of(template: &str) -> &str {
+    match template.rsplit_once("}/") {
+        Some((thing, _)) => template.get(..thing.len() + 2).unwrap_or(template),
+        None => template,
     }
 }
 

@@ -127,8 +127,7 @@ impl Arrived {
             Some(_) => body::gather(&self.request.headers, body).await?,
             None => Bytes::new(),
         };
-        let version = self.item.operation(&Method::GET).cloned();
-        let change = change::run(app.clone(), operation.clone(), version, context, body);
+        let change = change::run(app.clone(), operation.clone(), context, body);
         let done = tokio::spawn(change.in_current_span()).await;
         done.unwrap_or_else(|error| {
             tracing::error!(%error, "a change did not end");

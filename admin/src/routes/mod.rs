@@ -1,14 +1,25 @@
 //! One file for each resource; see [`crate::operation`] for how to add to one.
 
+mod activity;
+pub(crate) mod documentation;
 mod organizations;
+mod personal_api_keys;
 mod projects;
 
 use crate::operation::Operation;
+use documentation::Published;
+use std::sync::Arc;
 
-/// The whole table.
-pub(crate) fn operations() -> Vec<Operation> {
-    [organizations::operations(), projects::operations()]
-        .into_iter()
-        .flatten()
-        .collect()
+/// The whole table. What is made of it is put into `published`.
+pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
+    [
+        activity::operations(),
+        organizations::operations(),
+        personal_api_keys::operations(),
+        projects::operations(),
+        documentation::operations(published),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -5,16 +5,19 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
+use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{MemberOrganization, Need};
+use millrace_catalog::{
+    Feature, Level, MemberOrganization, Need, NewOrganization, OrganizationChange,
+};
 use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/";
 const ONE: &str = "/api/organizations/{organization_id}/";
 const READ: [Need; 1] = [Need::read("organization")];
+const WRITE: [Need; 1] = [Need::write("organization")];
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
@@ -22,10 +25,59 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::list(ALL, list)
             .about("List the organizations that the key sees")
             .scopes(&READ),
+        Operation::create(ALL, create)
+            .about("Create an organization")
+            .note("The caller becomes its owner. A project \"Default project\" is made with it.")
+            .scopes(&WRITE)
+            .fails(
+                403,
+                "permission_denied",
+                "The key is limited to some organizations.",
+            ),
         Operation::get(ONE, retrieve)
             .about("Read an organization")
             .scopes(&READ),
+        Operation::patch(ONE, &["name"], update)
+            .about("Change an organization")
+            .scopes(&WRITE)
+            .level(Level::Administrator),
+        Operation::delete(ONE, delete)
+            .about("Delete an organization and everything in it")
+            .note("Its events stay in ClickHouse until the operator purges them.")
+            .scopes(&WRITE)
+            .level(Level::Owner),
     ]
+}
+
+/// What an organization is made of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewOrganization")]
+struct NewBody {
+    /// What people call it.
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
+    name: String,
+    /// Whether members are told by mail of those who join; true if not given.
+    #[serde(default)]
+    is_member_join_email_enabled: Patch<bool>,
+    /// Whether front ends must ask for a second factor; null: not decided.
+    #[serde(default)]
+    enforce_2fa: Patch<Option<bool>>,
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchOrganization")]
+#[serde(default)]
+struct PatchBody {
+    /// What people call it. The slug stays.
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"\S"))]
+    name: Patch<String>,
+    /// Whether members are told by mail of those who join.
+    is_member_join_email_enabled: Patch<bool>,
+    /// Whether front ends must ask for a second factor; null: not decided.
+    enforce_2fa: Patch<Option<bool>>,
+    /// Whether members below administrator may change exports and plugins.
+    members_can_write_pipelines: Patch<bool>,
 }
 
 /// An organization.
@@ -44,7 +96,8 @@ struct OrganizationBody {
     plugins_access_level: i16,
     /// Its projects.
     teams: Vec<ProjectItem>,
-    available_product_features: Vec<Value>,
+    /// What an operator did not take away.
+    available_product_features: Vec<ProductFeature>,
     is_member_join_email_enabled: bool,
     /// JSON in a string.
     metadata: String,
@@ -59,6 +112,8 @@ struct OrganizationBody {
 impl From<MemberOrganization> for OrganizationBody {
     fn from(seen: MemberOrganization) -> Self {
         let organization = seen.organization;
+        let features = organization.features().map(ProductFeature::from);
+        let features = features.collect();
         Self {
             id: organization.id,
             name: organization.name,
@@ -68,7 +123,7 @@ impl From<MemberOrganization> for OrganizationBody {
             membership_level: seen.membership_level.number(),
             plugins_access_level: organization.plugins_access_level,
             teams: seen.projects.into_iter().map(ProjectItem::from).collect(),
-            available_product_features: Vec::new(),
+            available_product_features: features,
             is_member_join_email_enabled: organization.is_member_join_email_enabled,
             metadata: r#"{"instance_tag":null}"#.to_owned(),
             customer_id: organization.customer_id,
@@ -79,19 +134,82 @@ impl From<MemberOrganization> for OrganizationBody {
     }
 }
 
+/// Something that an organization may use.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProductFeature {
+    key: &'static str,
+    name: &'static str,
+    description: &'static str,
+    unit: Option<String>,
+    limit: Option<u64>,
+    note: Option<String>,
+    is_plan_default: bool,
+}
+
+impl From<&'static Feature> for ProductFeature {
+    fn from(feature: &'static Feature) -> Self {
+        Self {
+            key: feature.key,
+            name: feature.name,
+            description: feature.description,
+            unit: None,
+            limit: None,
+            note: None,
+            is_plan_default: true,
+        }
+    }
+}
+
 async fn list(context: Context) -> Result<Envelope<OrganizationBody>, ApiError> {
     let page = context.page();
-    let found = context
-        .catalog()
-        .organizations_of(context.caller()?, page)
-        .await?;
-    Ok(context.envelope(page, found))
+    let found = context.catalog().organizations_of(context.caller()?, page);
+    Ok(context.envelope(page, found.await?))
+}
+
+async fn create(context: Context, new: NewBody) -> Result<OrganizationBody, ApiError> {
+    let caller = context.caller()?;
+    if caller.scoped_organizations.is_some() {
+        let detail = "This key is limited to some organizations, so it cannot make another one.";
+        return Err(ApiError::forbidden(detail));
+    }
+    let new = NewOrganization {
+        name: new.name,
+        is_member_join_email_enabled: new.is_member_join_email_enabled.sent().unwrap_or(true),
+        enforce_2fa: new.enforce_2fa.sent().flatten(),
+    };
+    let (actor, owner) = (context.actor()?, Some(caller.user.id));
+    let made = context.catalog().create_organization(&actor, new, owner);
+    seen(&context, made.await?.id).await
 }
 
 async fn retrieve(context: Context) -> Result<OrganizationBody, ApiError> {
-    let (caller, id) = (context.caller()?, context.organization_id()?);
-    let found = context.catalog().organization_of(caller, id).await?;
-    found
-        .map(OrganizationBody::from)
-        .ok_or_else(ApiError::not_found)
+    seen(&context, context.organization_id()?).await
+}
+
+async fn update(context: Context, patch: PatchBody) -> Result<OrganizationBody, ApiError> {
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let change = OrganizationChange {
+        name: patch.name.sent(),
+        is_member_join_email_enabled: patch.is_member_join_email_enabled.sent(),
+        enforce_2fa: patch.enforce_2fa.sent(),
+        members_can_write_pipelines: patch.members_can_write_pipelines.sent(),
+    };
+    let changed = context.catalog().update_organization(&actor, id, change);
+    changed.await?;
+    seen(&context, id).await
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    Ok(context.catalog().delete_organization(&actor, id).await?)
+}
+
+/// An organization as the caller sees it.
+async fn seen(context: &Context, id: Uuid) -> Result<OrganizationBody, ApiError> {
+    let found = context
+        .catalog()
+        .organization_of(context.caller()?, id)
+        .await?;
+    let found = found.map(OrganizationBody::from);
+    found.ok_or_else(ApiError::not_found)
 }

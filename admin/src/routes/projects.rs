@@ -1,20 +1,30 @@
 //! `/api/organizations/:organization_id/projects/`.
 
+use super::activity::{ActivityLogEntry, entries};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
+use crate::patch::Patch;
+use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Need, Project};
+use millrace_catalog::{ActivityScope, Level, Need, NewProject, Project, ProjectChange, TeamId};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/{organization_id}/projects/";
 const ONE: &str = "/api/organizations/{organization_id}/projects/{project_id}/";
+const ACTIVITY: &str = "/api/organizations/{organization_id}/projects/{project_id}/activity/";
+const DEMO: &str =
+    "/api/organizations/{organization_id}/projects/{project_id}/is_generating_demo_data/";
+const RESET: &str = "/api/organizations/{organization_id}/projects/{project_id}/reset_token/";
 /// `organization:*` is accepted for projects as well.
 const READ: [Need; 2] = [Need::read("project"), Need::read("organization")];
+const WRITE: [Need; 2] = [Need::write("project"), Need::write("organization")];
+/// Without it there is one project.
+const MORE_PROJECTS: &str = "organizations_projects";
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
@@ -23,10 +33,76 @@ pub(crate) fn operations() -> Vec<Operation> {
             .about("List the projects of an organization")
             .query("search", "string", "Only those with this in their names.")
             .scopes(&READ),
+        Operation::create(ALL, create)
+            .about("Create a project")
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "invalid_input", "There is no such time zone.")
+            .fails(
+                403,
+                "payment_required",
+                "The organization may have one project only.",
+            )
+            .fails(
+                403,
+                "permission_denied",
+                "The organization has the most projects there may be.",
+            ),
         Operation::get(ONE, retrieve)
             .about("Read a project")
             .scopes(&READ),
+        Operation::patch(ONE, &["name"], update)
+            .about("Change a project")
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "invalid_input", "There is no such time zone."),
+        Operation::delete(ONE, delete)
+            .about("Delete a project and everything in it")
+            .note("Its events stay in ClickHouse until the operator purges them.")
+            .scopes(&WRITE)
+            .level(Level::Administrator),
+        Operation::list(ACTIVITY, activity)
+            .about("List who changed what of a project, newest first")
+            .scopes(&READ),
+        Operation::get(DEMO, is_generating_demo_data)
+            .about("Whether demonstration events are being made")
+            .note("They never are: a project starts empty.")
+            .scopes(&READ),
+        Operation::patch_action(RESET, reset_token)
+            .about("Replace the key of a project")
+            .note("The old one is refused within two seconds.")
+            .scopes(&WRITE)
+            .level(Level::Administrator),
     ]
+}
+
+/// What a project is made of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewProject")]
+struct NewBody {
+    /// What people call it.
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
+    name: String,
+    /// IANA name; `UTC` if not given.
+    #[serde(default)]
+    timezone: Patch<String>,
+    /// Whether clients' addresses are left out of events; false if not given.
+    #[serde(default)]
+    anonymize_ips: Patch<bool>,
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchProject")]
+#[serde(default)]
+struct PatchBody {
+    /// What people call it.
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
+    name: Patch<String>,
+    /// IANA name.
+    timezone: Patch<String>,
+    /// Whether clients' addresses are left out of events.
+    anonymize_ips: Patch<bool>,
 }
 
 /// A project in a list.
@@ -91,6 +167,12 @@ impl From<Project> for ProjectBody {
     }
 }
 
+/// The state of demonstration events.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DemoData {
+    is_generating_demo_data: bool,
+}
+
 async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
     let search = context.query("search");
@@ -101,6 +183,70 @@ async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
     Ok(context.envelope(page, found))
 }
 
+async fn create(context: Context, new: NewBody) -> Result<ProjectBody, ApiError> {
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    if !context
+        .organization()?
+        .organization
+        .has_feature(MORE_PROJECTS)
+        && !context.catalog().list_projects(Some(id)).await?.is_empty()
+    {
+        return Err(ApiError::feature_missing(MORE_PROJECTS));
+    }
+    let defaults = NewProject::named(&new.name);
+    let new = NewProject {
+        timezone: new.timezone.sent().unwrap_or(defaults.timezone),
+        anonymize_ips: new.anonymize_ips.sent().unwrap_or(defaults.anonymize_ips),
+        ..NewProject::named(&new.name)
+    };
+    let made = context.catalog().create_project(&actor, id, new).await?;
+    Ok(made.into())
+}
+
 async fn retrieve(context: Context) -> Result<ProjectBody, ApiError> {
     Ok(context.project()?.clone().into())
+}
+
+async fn update(context: Context, patch: PatchBody) -> Result<ProjectBody, ApiError> {
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let change = ProjectChange {
+        name: patch.name.sent(),
+        timezone: patch.timezone.sent(),
+        anonymize_ips: patch.anonymize_ips.sent(),
+    };
+    let changed = context
+        .catalog()
+        .update_project(&actor, id, team_id(&context)?, change);
+    Ok(changed.await?.into())
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let deleted = context
+        .catalog()
+        .delete_project(&actor, id, team_id(&context)?);
+    Ok(deleted.await?)
+}
+
+async fn activity(context: Context) -> Result<Envelope<ActivityLogEntry>, ApiError> {
+    let id = context.project()?.id.to_string();
+    entries(&context, vec![ActivityScope::Project], Some(id)).await
+}
+
+async fn is_generating_demo_data(_: Context) -> Result<DemoData, ApiError> {
+    Ok(DemoData {
+        is_generating_demo_data: false,
+    })
+}
+
+async fn reset_token(context: Context, _: Nothing) -> Result<ProjectBody, ApiError> {
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let reset = context
+        .catalog()
+        .reset_project_key(&actor, id, team_id(&context)?);
+    Ok(reset.await?.into())
+}
+
+fn team_id(context: &Context) -> Result<TeamId, ApiError> {
+    Ok(TeamId(context.project()?.id))
 }

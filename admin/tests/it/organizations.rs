@@ -1,7 +1,8 @@
-//! Organizations and their projects, and the rules that hold for every endpoint.
+//! Organizations.
 
 use crate::Fixture;
 use millrace_catalog::Actor;
+use millrace_catalog::Level;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -21,7 +22,7 @@ async fn organizations_are_listed_in_the_envelope() {
             "name": "Default organization", "slug": "default-organization",
             "membership_level": 15, "plugins_access_level": 9, "member_count": "1",
             "is_member_join_email_enabled": true, "customer_id": null, "enforce_2fa": null,
-            "available_product_features": [], "members_can_write_pipelines": true,
+            "members_can_write_pipelines": true,
             "metadata": "{\"instance_tag\":null}",
         });
         for (field, value) in fixed.as_object().unwrap() {
@@ -48,23 +49,6 @@ async fn one_organization_is_found_by_id_and_as_current() {
             (200, &json!(id.to_string())),
             "{path}"
         );
-    }
-}
-
-#[tokio::test]
-async fn projects_are_found_by_id_and_as_current() {
-    let fixture = Fixture::new().await;
-    let team = fixture.made.team_id;
-    let list = fixture.get("/api/organizations/@current/projects/").await;
-    assert_eq!((list.status, &list.body["count"]), (200, &json!(1)));
-    for id in [team.to_string(), "@current".to_owned()] {
-        let one = fixture
-            .get(&format!("/api/organizations/@current/projects/{id}/"))
-            .await;
-        assert_eq!(one.status, 200, "{id}");
-        assert_eq!(one.body["api_token"], fixture.made.project_api_key);
-        assert_eq!(one.body["anonymize_ips"], false);
-        assert_eq!(one.body["timezone"], "UTC");
     }
 }
 
@@ -101,71 +85,6 @@ async fn unknown_foreign_and_malformed_have_one_answer() {
             "{path}: {body}"
         );
     }
-}
-
-#[tokio::test]
-async fn the_order_is_route_authentication_scope_method() {
-    let fixture = Fixture::new().await;
-    let plugin_only = fixture.key(&["plugin:write"]).await;
-    let reader = fixture.key(&["organization:read"]).await;
-    let revoked = fixture.key(&["*"]).await;
-    fixture
-        .catalog
-        .revoke_personal_key(&Actor::system(), &revoked)
-        .await
-        .unwrap();
-    let project_key = fixture.made.project_api_key.clone();
-    let here = "/api/organizations/";
-    let table = [
-        ("DELETE", "/api/nothing/", None, 404, "not_found"),
-        ("DELETE", here, None, 401, "not_authenticated"),
-        (
-            "DELETE",
-            here,
-            Some("phx_garbage"),
-            401,
-            "authentication_failed",
-        ),
-        ("GET", here, Some(&*revoked), 401, "authentication_failed"),
-        (
-            "GET",
-            here,
-            Some(&*project_key),
-            401,
-            "authentication_failed",
-        ),
-        (
-            "DELETE",
-            here,
-            Some(&*plugin_only),
-            403,
-            "permission_denied",
-        ),
-        ("DELETE", here, Some(&*reader), 405, "method_not_allowed"),
-        (
-            "POST",
-            "/api/organizations/@current/projects/",
-            Some(&*reader),
-            405,
-            "method_not_allowed",
-        ),
-    ];
-    for (method, path, key, status, code) in table {
-        let answer = fixture.send(method, path, key).await;
-        assert_eq!(
-            (answer.status, &answer.body["code"]),
-            (status, &json!(code)),
-            "{method} {path}"
-        );
-        let allow = answer.headers.get("allow").is_some();
-        assert_eq!(allow, status == 405, "{method} {path}");
-        assert_eq!(
-            answer.headers.contains_key("www-authenticate"),
-            status == 401
-        );
-    }
-    assert_eq!(fixture.send("GET", here, Some(&reader)).await.status, 200);
-    assert_eq!(fixture.send("HEAD", here, Some(&reader)).await.status, 200);
 }
 
 #[tokio::test]
@@ -230,4 +149,109 @@ async fn a_catalog_that_is_gone_is_503_without_details() {
         "{}",
         answer.body
     );
+}
+
+#[tokio::test]
+async fn an_organization_is_made_changed_and_deleted() {
+    let fixture = Fixture::new().await;
+    let made = fixture
+        .call(
+            "POST",
+            "/api/organizations/",
+            &json!({ "name": " Acme ", "enforce_2fa": true }),
+        )
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let expected = json!({
+        "name": "Acme", "slug": "acme", "membership_level": 15, "enforce_2fa": true,
+        "is_member_join_email_enabled": true, "member_count": "1",
+    });
+    for (field, value) in expected.as_object().unwrap() {
+        assert_eq!(&made.body[field], value, "{field}");
+    }
+    assert_eq!(made.body["teams"][0]["name"], "Default project");
+    let path = format!("/api/organizations/{}/", made.body["id"].as_str().unwrap());
+    assert_eq!(fixture.get(&path).await.body, made.body);
+
+    let change = json!({ "name": "Apex", "enforce_2fa": null, "slug": "other", "id": 1 });
+    let changed = fixture.call("PATCH", &path, &change).await;
+    assert_eq!(changed.status, 200);
+    let (name, slug) = (&changed.body["name"], &changed.body["slug"]);
+    assert_eq!((name, slug), (&json!("Apex"), &json!("acme")));
+    assert_eq!(changed.body["enforce_2fa"], json!(null));
+    let put = fixture
+        .call("PUT", &path, &json!({ "name": "Atlas" }))
+        .await;
+    assert_eq!((put.status, &put.body["name"]), (200, &json!("Atlas")));
+
+    let log = fixture.get(&format!("{path}activity/")).await;
+    let entries = log.body["results"].as_array().unwrap();
+    let of_organization = entries
+        .iter()
+        .filter(|entry| entry["scope"] == "Organization");
+    let deeds: Vec<_> = of_organization
+        .map(|entry| entry["activity"].clone())
+        .collect();
+    assert_eq!(deeds, ["updated", "updated", "created"]);
+    assert_eq!(entries[0]["user"]["email"], fixture.made.owner_email);
+    assert_eq!(entries[0]["detail"]["changes"][0]["after"], "Atlas");
+
+    assert_eq!(fixture.call("DELETE", &path, &json!({})).await.status, 204);
+    assert_eq!(fixture.get(&path).await.status, 404);
+}
+
+#[tokio::test]
+async fn levels_decide_who_may_do_what() {
+    let fixture = Fixture::new().await;
+    let member = fixture.member("member@example.com", Level::Member).await;
+    let administrator = fixture
+        .member("admin@example.com", Level::Administrator)
+        .await;
+    let name = json!({ "name": "New" });
+    let one = "/api/organizations/@current/";
+    let projects = "/api/organizations/@current/projects/";
+    let table = [
+        ("GET", one, 200, 200),
+        ("PATCH", one, 403, 200),
+        ("DELETE", one, 403, 403),
+        ("GET", projects, 200, 200),
+        ("POST", projects, 403, 201),
+        (
+            "PATCH",
+            "/api/organizations/@current/projects/@current/",
+            403,
+            200,
+        ),
+        (
+            "PATCH",
+            "/api/organizations/@current/projects/@current/reset_token/",
+            403,
+            200,
+        ),
+        (
+            "DELETE",
+            "/api/organizations/@current/projects/@current/",
+            403,
+            204,
+        ),
+        ("GET", "/api/organizations/@current/activity/", 200, 200),
+    ];
+    for (method, path, of_member, of_administrator) in table {
+        for (key, status) in [(&member, of_member), (&administrator, of_administrator)] {
+            let answer = fixture.call_with(key, method, path, &name).await;
+            assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_for_some_organizations_makes_no_other_one() {
+    let fixture = Fixture::new().await;
+    let only = json!([fixture.made.organization_id]);
+    let new = json!({ "label": "One", "scopes": ["*"], "scoped_organizations": only });
+    let made = fixture.call("POST", "/api/personal_api_keys/", &new).await;
+    let key = made.body["value"].as_str().unwrap();
+    let new = json!({ "name": "A" });
+    let answer = fixture.call_with(key, "POST", "/api/organizations/", &new);
+    assert_eq!(answer.await.error(), (403, "permission_denied", None));
 }

@@ -1,0 +1,36 @@
+//! What operations are called in the document, and so in generated clients.
+
+use crate::operation::Operation;
+use http::Method;
+
+/// Unique among all operations: the static parts of the path and what is done there, as in
+/// `organizations_roles_partial_update`.
+pub(super) fn operation_id(operation: &Operation) -> String {
+    let place = parts(operation.path).collect::<Vec<_>>().join("_");
+    let verb = match operation.method {
+        _ if operation.is_action => return place,
+        Method::GET if operation.is_list => "list",
+        Method::GET => "retrieve",
+        Method::POST => "create",
+        Method::PATCH => "partial_update",
+        Method::PUT => "update",
+        Method::DELETE => "destroy",
+        _ => return place,
+    };
+    format!("{place}_{verb}")
+}
+
+/// Of which resource an operation is.
+pub(super) fn tag(operation: &Operation) -> &'static str {
+    let mut parts = parts(operation.path);
+    let first = parts.next().unwrap_or_default();
+    parts.next().unwrap_or(first)
+}
+
+/// The static parts of a path below `/api/`.
+fn parts(path: &'static str) -> impl Iterator<Item = &'static str> {
+    let parts = path
+        .split('/')
+        .filter(|part| !part.is_empty() && !part.starts_with('{'));
+    parts.skip(1)
+}

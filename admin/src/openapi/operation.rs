@@ -1,0 +1,163 @@
+//! One operation of the document.
+
+use super::{Schemas, names, responses};
+use crate::auth::scope_name;
+use crate::operation::{Access, Operation};
+use crate::router::{PathItem, parameter_names};
+use http::Method;
+use millrace_catalog::Level;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+pub(super) fn written(
+    operation: &Operation,
+    paths: &[Arc<PathItem>],
+    schemas: &mut Schemas,
+) -> Value {
+    let mut written = Map::new();
+    let mut put = |name: &str, value: Value| drop(written.insert(name.to_owned(), value));
+    put("operationId", json!(names::operation_id(operation)));
+    put("tags", json!([names::tag(operation)]));
+    put("summary", json!(operation.summary));
+    put("description", json!(description(operation)));
+    put("security", security(operation));
+    put("parameters", parameters(operation));
+    if let Some(body) = &operation.body {
+        let reference = schemas.body(&body.name, &body.schema);
+        let body = json!({
+            "required": !body.is_optional,
+            "content": { "application/json": { "schema": reference } },
+        });
+        put("requestBody", body);
+    }
+    let links = links(operation, paths);
+    put("responses", responses::of(operation, links, schemas));
+    written.into()
+}
+
+/// What is not said elsewhere: who may, and which errors are this operation's own.
+fn description(operation: &Operation) -> String {
+    let mut paragraphs = Vec::new();
+    if !operation.description.is_empty() {
+        paragraphs.push(operation.description.to_owned());
+    }
+    let who = match operation.access {
+        Access::Open => Some("Open to everyone."),
+        Access::Level(Level::Administrator) => Some("For administrators and owners."),
+        Access::Level(Level::Owner) => Some("For owners."),
+        Access::Pipelines => Some(
+            "For administrators and owners; for members too where the organization has \
+             `members_can_write_pipelines`.",
+        ),
+        Access::Operator => Some("For keys with the scope `operator`."),
+        Access::Authenticated | Access::Level(Level::Member) => None,
+    };
+    paragraphs.extend(who.map(str::to_owned));
+    if let Some(feature) = operation.feature {
+        paragraphs.push(format!("Needs the feature `{feature}`."));
+    }
+    let failures = operation.failures.iter();
+    let failures: Vec<String> = failures
+        .map(|failure| format!("- {} `{}`: {}", failure.status, failure.code, failure.when))
+        .collect();
+    if !failures.is_empty() {
+        paragraphs.push(failures.join("\n"));
+    }
+    paragraphs.join("\n\n")
+}
+
+/// Alternatives: any one scope will do.
+fn security(operation: &Operation) -> Value {
+    if operation.access == Access::Open {
+        return json!([{}, { "personalKey": [] }]);
+    }
+    if operation.access == Access::Operator {
+        return json!([{ "personalKey": [millrace_catalog::OPERATOR] }]);
+    }
+    if operation.scopes.is_empty() {
+        return json!([{ "personalKey": [] }]);
+    }
+    let scopes = operation.scopes.iter().map(scope_name);
+    scopes
+        .map(|scope| json!({ "personalKey": [scope] }))
+        .collect()
+}
+
+fn parameters(operation: &Operation) -> Value {
+    let mut parameters: Vec<Value> = parameter_names(operation.path).map(of_path).collect();
+    let shared = |name: &str| json!({ "$ref": format!("#/components/parameters/{name}") });
+    if operation.is_list {
+        parameters.extend([shared("Limit"), shared("Offset")]);
+    }
+    for query in &operation.query {
+        parameters.push(json!({
+            "name": query.name,
+            "in": "query",
+            "description": query.description,
+            "schema": { "type": query.kind },
+        }));
+    }
+    match operation.method {
+        Method::GET if !operation.is_list => parameters.push(shared("IfNoneMatch")),
+        Method::GET => {}
+        Method::POST => parameters.push(shared("IdempotencyKey")),
+        _ => {}
+    }
+    if operation.is_versioned() {
+        parameters.push(shared("IfMatch"));
+    }
+    parameters.push(shared("RequestId"));
+    parameters.into()
+}
+
+fn of_path(name: &'static str) -> Value {
+    let description = match name {
+        "organization_id" => "The id of an organization, or `@current`.",
+        "project_id" => "The number of a project, or `@current`.",
+        "user__uuid" => "The UUID of a user, or `@me`.",
+        "token" => "The token of the link.",
+        _ => "The id.",
+    };
+    json!({
+        "name": name,
+        "in": "path",
+        "required": true,
+        "description": description,
+        "schema": { "type": "string", "minLength": 1 },
+    })
+}
+
+/// What one can go on to with the id that was answered: the operations on the same thing.
+fn links(operation: &Operation, paths: &[Arc<PathItem>]) -> Map<String, Value> {
+    let id = match operation.method {
+        Method::POST if !operation.is_action => format!("$response.body#/{}", operation.id_field),
+        Method::GET if operation.is_list => {
+            format!("$response.body#/results/0/{}", operation.id_field)
+        }
+        _ => return Map::new(),
+    };
+    let mut links = Map::new();
+    for item in paths {
+        let below = item.template.strip_prefix(operation.path);
+        let is_item = below.is_some_and(|below| below.starts_with('{'));
+        let mut names: Vec<&str> = parameter_names(item.template).collect();
+        let own = names.pop();
+        if !is_item || names != parameter_names(operation.path).collect::<Vec<_>>() {
+            continue;
+        }
+        for target in &item.operations {
+            let outer = names.iter().map(|name| {
+                let value = json!(format!("$request.path.{name}"));
+                ((*name).to_owned(), value)
+            });
+            let mut parameters: Map<String, Value> = outer.collect();
+            if let Some(own) = own {
+                parameters.insert(own.to_owned(), json!(id));
+            }
+            let name = names::operation_id(target);
+            let link = json!({ "operationId": name, "parameters": parameters });
+            links.insert(name, link);
+        }
+    }
+    links
+}

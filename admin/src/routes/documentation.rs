@@ -1,0 +1,68 @@
+//! `/api/schema/` and `/api/docs/`: the API about itself.
+
+use crate::answer::Html;
+use crate::docs;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+/// The document and its page. Set once the table is complete, of which they are made; until then
+/// nobody asks.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    document: OnceLock<Document>,
+    page: OnceLock<String>,
+}
+
+impl Published {
+    /// Publishes a document.
+    ///
+    /// # Errors
+    ///
+    /// The page cannot be written.
+    pub(crate) fn publish(&self, document: Value) -> Result<(), String> {
+        let page = docs::page(&document)?;
+        self.page.get_or_init(|| page);
+        self.document.get_or_init(|| Document(document));
+        Ok(())
+    }
+}
+
+/// An OpenAPI document.
+#[derive(Clone, Debug, Serialize)]
+struct Document(Value);
+
+impl JsonSchema for Document {
+    fn schema_name() -> Cow<'static, str> {
+        "Document".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "required": ["openapi", "info", "paths"] })
+    }
+}
+
+/// These two rows of the table.
+pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
+    let (of_document, of_page) = (published.clone(), published.clone());
+    let document = move |_| {
+        let document = of_document.document.get().cloned();
+        async move { document.ok_or_else(ApiError::unavailable) }
+    };
+    let page = move |_| {
+        let page = of_page.page.get().cloned();
+        async move { page.map(Html).ok_or_else(ApiError::unavailable) }
+    };
+    vec![
+        Operation::get("/api/schema/", document)
+            .about("Read this document")
+            .open(),
+        Operation::get("/api/docs/", page)
+            .about("Read this document as a page")
+            .open(),
+    ]
+}

@@ -1,0 +1,201 @@
+//! `/api/personal_api_keys/`: the keys of whoever asks.
+
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::patch::Patch;
+use crate::schema::Nothing;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{
+    ChangeError, CreatedPersonalKey, NewOwnKey, OwnKeyChange, PersonalKeyRecord, Scopes,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+const ALL: &str = "/api/personal_api_keys/";
+const ONE: &str = "/api/personal_api_keys/{id}/";
+const ROLL: &str = "/api/personal_api_keys/{id}/roll/";
+/// Stands for the key that the request was made with.
+const CURRENT: &str = "@current";
+const BEYOND: &str = "It would reach, or reaches, beyond the key that asks.";
+const BAD_TERMS: &str = "No or unknown scopes, a time that has passed, or an organization that is \
+                         not yours.";
+
+/// This resource's rows of the table. None needs a scope: a key makes and touches only what fits
+/// within itself.
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::list(ALL, list).about("List your keys"),
+        Operation::create(ALL, create)
+            .about("Create a key")
+            .shown_once(&["value"])
+            .fails(400, "invalid_input", BAD_TERMS)
+            .fails(403, "permission_denied", BEYOND),
+        Operation::get(ONE, retrieve)
+            .about("Read a key")
+            .note("`@current` is the one that the request is made with."),
+        Operation::patch(ONE, &["label", "scopes"], update)
+            .about("Change a key")
+            .fails(400, "invalid_input", BAD_TERMS)
+            .fails(403, "permission_denied", BEYOND),
+        Operation::delete(ONE, delete).about("Revoke a key").fails(
+            403,
+            "permission_denied",
+            BEYOND,
+        ),
+        Operation::action(ROLL, roll)
+            .about("Replace the value of a key")
+            .note("The old value is refused from the next request on.")
+            .shown_once(&["value"])
+            .fails(403, "permission_denied", BEYOND),
+    ]
+}
+
+/// What a key is made of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewPersonalAPIKey")]
+struct NewBody {
+    /// What you call it.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
+    label: String,
+    /// What it may do: `*`, or `<family>:read` and `<family>:write`.
+    scopes: Vec<String>,
+    /// When it stops working; null: never.
+    #[serde(default)]
+    expires_at: Patch<Option<Timestamp>>,
+    /// The only organizations that it sees; null or empty: all of yours.
+    #[serde(default)]
+    scoped_organizations: Patch<Option<Vec<Uuid>>>,
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchPersonalAPIKey")]
+#[serde(default)]
+struct PatchBody {
+    /// What you call it.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"\S"))]
+    label: Patch<String>,
+    /// What it may do: `*`, or `<family>:read` and `<family>:write`.
+    scopes: Patch<Vec<String>>,
+    /// When it stops working; null: never.
+    expires_at: Patch<Option<Timestamp>>,
+    /// The only organizations that it sees; null or empty: all of yours.
+    scoped_organizations: Patch<Option<Vec<Uuid>>>,
+}
+
+/// A key, without its value.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PersonalAPIKey")]
+struct KeyBody {
+    id: Uuid,
+    label: String,
+    /// The first and the last four characters of the value.
+    mask_value: String,
+    scopes: Vec<String>,
+    scoped_organizations: Option<Vec<Uuid>>,
+    /// Always empty: keys are limited by organization.
+    scoped_teams: Vec<i64>,
+    expires_at: Option<Timestamp>,
+    created_at: Timestamp,
+    /// Written at most hourly.
+    last_used_at: Option<Timestamp>,
+    last_rolled_at: Option<Timestamp>,
+    user_id: i64,
+}
+
+/// A key whose value was just made.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CreatedPersonalAPIKey")]
+struct CreatedBody {
+    #[serde(flatten)]
+    key: KeyBody,
+    /// The key itself. It is kept nowhere.
+    value: Option<String>,
+}
+
+impl From<PersonalKeyRecord> for KeyBody {
+    fn from(key: PersonalKeyRecord) -> Self {
+        Self {
+            id: key.id,
+            label: key.label,
+            mask_value: key.mask_value,
+            scopes: key.scopes.as_slice().to_vec(),
+            scoped_organizations: key.scoped_organizations.map(|only| only.0),
+            scoped_teams: Vec::new(),
+            expires_at: key.expires_at.map(Timestamp::from),
+            created_at: key.created_at.into(),
+            last_used_at: key.last_used_at.map(Timestamp::from),
+            last_rolled_at: key.last_rolled_at.map(Timestamp::from),
+            user_id: key.user_id,
+        }
+    }
+}
+
+impl From<CreatedPersonalKey> for CreatedBody {
+    fn from(made: CreatedPersonalKey) -> Self {
+        Self {
+            value: Some(made.value.expose().to_owned()),
+            key: made.record.into(),
+        }
+    }
+}
+
+async fn list(context: Context) -> Result<Envelope<KeyBody>, ApiError> {
+    let page = context.page();
+    let found = context.catalog().own_keys(context.caller()?, page).await?;
+    Ok(context.envelope(page, found))
+}
+
+async fn create(context: Context, new: NewBody) -> Result<CreatedBody, ApiError> {
+    let new = NewOwnKey {
+        label: new.label,
+        scopes: parsed(&new.scopes)?,
+        expires_at: new.expires_at.sent().flatten().map(|at| at.0),
+        scoped_organizations: new.scoped_organizations.sent().flatten(),
+    };
+    let made = context.catalog().create_own_key(context.caller()?, new);
+    Ok(made.await?.into())
+}
+
+async fn retrieve(context: Context) -> Result<KeyBody, ApiError> {
+    let (caller, id) = (context.caller()?, id(&context)?);
+    let found = context.catalog().own_key(caller, id).await?;
+    found.map(KeyBody::from).ok_or_else(ApiError::not_found)
+}
+
+async fn update(context: Context, patch: PatchBody) -> Result<KeyBody, ApiError> {
+    let (caller, id) = (context.caller()?, id(&context)?);
+    let scopes = patch.scopes.sent();
+    let change = OwnKeyChange {
+        label: patch.label.sent(),
+        scopes: scopes.as_deref().map(parsed).transpose()?,
+        expires_at: patch.expires_at.sent().map(|at| at.map(|at| at.0)),
+        scoped_organizations: patch.scoped_organizations.sent(),
+    };
+    let changed = context.catalog().update_own_key(caller, id, change);
+    Ok(changed.await?.into())
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (caller, id) = (context.caller()?, id(&context)?);
+    Ok(context.catalog().delete_own_key(caller, id).await?)
+}
+
+async fn roll(context: Context, _: Nothing) -> Result<CreatedBody, ApiError> {
+    let (caller, id) = (context.caller()?, id(&context)?);
+    Ok(context.catalog().roll_own_key(caller, id).await?.into())
+}
+
+fn id(context: &Context) -> Result<Uuid, ApiError> {
+    if context.text("id") == CURRENT {
+        return Ok(context.caller()?.key_id);
+    }
+    context.uuid("id")
+}
+
+fn parsed(scopes: &[String]) -> Result<Scopes, ApiError> {
+    Ok(Scopes::parse(scopes).map_err(ChangeError::from)?)
+}

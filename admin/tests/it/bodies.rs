@@ -1,0 +1,147 @@
+//! What bodies are refused for: the first thing that is wrong, by its code and field.
+
+use crate::Fixture;
+use serde_json::{Value, json};
+
+const ORGANIZATIONS: &str = "/api/organizations/";
+const ORGANIZATION: &str = "/api/organizations/@current/";
+const KEYS: &str = "/api/personal_api_keys/";
+const PROJECTS: &str = "/api/organizations/@current/projects/";
+
+/// Method, path, body; then the code and the field of the refusal.
+type Case = (
+    &'static str,
+    &'static str,
+    Value,
+    &'static str,
+    &'static str,
+);
+
+async fn assert_refused(table: impl IntoIterator<Item = Case>) {
+    let fixture = Fixture::new().await;
+    for (method, path, body, code, attr) in table {
+        let answer = fixture.call(method, path, &body).await;
+        let attr = (!attr.is_empty()).then_some(attr);
+        assert_eq!(answer.error(), (400, code, attr), "{method} {path} {body}");
+        assert_eq!(answer.body["type"], "validation_error");
+        assert!(answer.body["detail"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn texts_are_checked() {
+    let table = [
+        (json!({}), "required"),
+        (json!({ "name": null }), "null"),
+        (json!({ "name": "" }), "blank"),
+        (json!({ "name": " \t" }), "blank"),
+        (json!({ "name": 5 }), "invalid_input"),
+        (json!({ "name": "x".repeat(65) }), "max_length"),
+        (json!({ "name": "a\u{0}b" }), "invalid_input"),
+    ];
+    let posts = |(body, code)| ("POST", ORGANIZATIONS, body, code, "name");
+    assert_refused(table.map(posts)).await;
+}
+
+#[tokio::test]
+async fn the_first_wrong_field_is_named() {
+    let zone = json!({ "name": "A", "timezone": "Mars/Base" });
+    let (yes, null) = (json!({ "enforce_2fa": "yes" }), json!({ "name": null }));
+    let unnamed = json!({ "enforce_2fa": true });
+    assert_refused([
+        ("POST", ORGANIZATIONS, json!([]), "invalid_input", ""),
+        ("POST", ORGANIZATIONS, json!(null), "null", ""),
+        ("PATCH", ORGANIZATION, null, "null", "name"),
+        ("PATCH", ORGANIZATION, yes, "invalid_input", "enforce_2fa"),
+        ("PUT", ORGANIZATION, unnamed, "required", "name"),
+        ("POST", PROJECTS, zone, "invalid_input", "timezone"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn lists_and_times_are_checked() {
+    let naive = json!("2099-01-01T00:00:00");
+    let past = json!("2001-01-01T00:00:00Z");
+    let table = [
+        ("scopes", json!("*"), "not_a_list", "scopes"),
+        ("scopes", json!([1]), "invalid_input", "scopes__0"),
+        ("scopes", json!([]), "invalid_input", "scopes"),
+        ("scopes", json!(["tea:read"]), "invalid_input", "scopes"),
+        ("expires_at", naive, "invalid_input", "expires_at"),
+        ("expires_at", past, "invalid_input", "expires_at"),
+        (
+            "scoped_organizations",
+            json!(["x"]),
+            "invalid_input",
+            "scoped_organizations__0",
+        ),
+        (
+            "scoped_organizations",
+            json!("x"),
+            "not_a_list",
+            "scoped_organizations",
+        ),
+    ];
+    let posts = |(field, value, code, attr)| {
+        let mut key = json!({ "label": "A", "scopes": ["*"] });
+        key[field] = value;
+        ("POST", KEYS, key, code, attr)
+    };
+    assert_refused(table.map(posts)).await;
+}
+
+#[tokio::test]
+async fn what_is_no_json_or_too_long_is_refused() {
+    let fixture = Fixture::new().await;
+    let bearer = format!("Bearer {}", fixture.owner_key());
+    let good = json!({ "name": "A" }).to_string();
+    let megabyte = format!(
+        r#"{{"name":"B","more":"{}"}}"#,
+        "x".repeat(1024 * 1024 - 22)
+    );
+    let json = "application/json";
+    let deep = "[".repeat(100_000);
+    let table = [
+        (json, good.clone(), 201, ""),
+        ("Application/JSON; charset=utf-8", good.clone(), 201, ""),
+        (json, megabyte.clone(), 201, ""),
+        (json, format!("{megabyte} "), 413, "payload_too_large"),
+        (json, "{".to_owned(), 400, "parse_error"),
+        (json, "{}}".to_owned(), 400, "parse_error"),
+        (json, r#"{"name":"\ud800"}"#.to_owned(), 400, "parse_error"),
+        (json, deep, 400, "parse_error"),
+        (json, String::new(), 400, "required"),
+        ("text/plain", good.clone(), 415, "unsupported_media_type"),
+        (
+            "application/x-www-form-urlencoded",
+            "name=A".to_owned(),
+            415,
+            "unsupported_media_type",
+        ),
+    ];
+    for (content_type, body, status, code) in table {
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", content_type),
+        ];
+        let answer = fixture
+            .request("POST", ORGANIZATIONS, &headers, body.as_bytes())
+            .await;
+        let shown = body.get(..body.len().min(40)).unwrap();
+        assert_eq!(
+            answer.error(),
+            (status, code, (code == "required").then_some("name")),
+            "{content_type} {shown}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_changed_by_fields_that_are_read_only_or_unknown() {
+    let fixture = Fixture::new().await;
+    let before = fixture.get(ORGANIZATION).await.body;
+    let body = json!({ "id": "x", "slug": 7, "member_count": null, "colour": { "a": 1 } });
+    let after = fixture.call("PATCH", ORGANIZATION, &body).await;
+    assert_eq!((after.status, after.body), (200, before));
+}

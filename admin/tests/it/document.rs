@@ -1,0 +1,131 @@
+//! The document about the API, and that it says what is so.
+
+use crate::Fixture;
+use serde_json::Value;
+
+const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
+
+fn filled(template: &str) -> String {
+    let parts = template.split('/').map(|part| {
+        if part.starts_with('{') {
+            "@current"
+        } else {
+            part
+        }
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test]
+async fn document_and_router_hold_together() {
+    let fixture = Fixture::new().await;
+    let document = fixture.get("/api/schema/").await;
+    assert_eq!(document.status, 200);
+    assert_eq!(document.body["openapi"], "3.1.0");
+    let paths = document.body["paths"].as_object().unwrap();
+    assert!(paths.len() > 10);
+    for (template, operations) in paths {
+        let path = filled(template);
+        for method in METHODS {
+            let answer = fixture.send(&method.to_uppercase(), &path, None).await;
+            let is_open = operations
+                .as_object()
+                .unwrap()
+                .values()
+                .all(|one| one["security"][0] == serde_json::json!({}));
+            if operations.get(method).is_none() && is_open {
+                assert_eq!(answer.status, 405, "{method} {path}");
+            } else if !is_open {
+                assert_eq!(
+                    answer.error(),
+                    (401, "not_authenticated", None),
+                    "{method} {path}"
+                );
+            }
+        }
+        // With a key whatever is not in the document is refused by its method, and it alone.
+        let allowed = fixture
+            .send("TRACE", &path, Some(fixture.owner_key()))
+            .await;
+        let mut expected: Vec<_> = METHODS
+            .iter()
+            .filter(|method| operations.get(**method).is_some())
+            .map(|method| method.to_uppercase())
+            .collect();
+        let mut got: Vec<_> = allowed
+            .header("allow")
+            .split(", ")
+            .filter(|method| *method != "HEAD")
+            .map(str::to_owned)
+            .collect();
+        if allowed.status == 405 {
+            expected.sort();
+            got.sort();
+            assert_eq!(got, expected, "{path}");
+        } else {
+            assert_eq!(allowed.status, 404, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_answered_is_what_the_document_says() {
+    let fixture = Fixture::new().await;
+    let document = fixture.get("/api/schema/").await.body;
+    let paths = document["paths"].as_object().unwrap();
+    let mut checked = 0;
+    for (template, operations) in paths {
+        let Some(operation) = operations.get("get") else {
+            continue;
+        };
+        let content = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        let answer = fixture.get(&filled(template)).await;
+        if answer.status != 200 || content.is_null() {
+            continue;
+        }
+        let mut schema = content.clone();
+        if schema.is_boolean() {
+            continue;
+        }
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .unwrap();
+        let errors: Vec<_> = validator
+            .iter_errors(&answer.body)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{template}: {errors:?}");
+        checked += 1;
+    }
+    assert!(checked >= 8, "{checked}");
+}
+
+#[tokio::test]
+async fn the_page_loads_nothing_from_elsewhere() {
+    let fixture = Fixture::new().await;
+    let page = fixture.page("/api/docs/").await;
+    assert!(page.starts_with("<!doctype html>"));
+    for needle in [
+        "<script", "<link", "@import", "url(", "src=", "http://", "https://",
+    ] {
+        assert!(!page.contains(needle), "{needle}");
+    }
+    let document = fixture.get("/api/schema/").await.body;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        assert!(page.contains(path.as_str()), "{path}");
+        for operation in operations.as_object().unwrap().values() {
+            let summary = operation["summary"].as_str().unwrap();
+            assert!(page.contains(summary), "{summary}");
+        }
+    }
+    let answer = fixture.send("GET", "/api/docs/", None).await;
+    assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
+    assert!(
+        answer
+            .header("content-security-policy")
+            .starts_with("default-src 'none'")
+    );
+    assert_eq!(answer.body, Value::Null);
+}

@@ -1,0 +1,178 @@
+//! The API over a catalog after its first start.
+
+use millrace_admin::{ApiConfig, Services};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes,
+};
+use serde_json::Value;
+use uuid::Uuid;
+use warp::filters::BoxedFilter;
+use warp::reply::Response;
+use warp::{Filter, Reply};
+
+pub struct Fixture {
+    pub catalog: Catalog,
+    pub made: Bootstrap,
+    api: BoxedFilter<(Response,)>,
+    database: TestDatabase,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: http::HeaderMap,
+    pub body: Value,
+}
+
+impl Answer {
+    /// A header as text; empty if it is missing.
+    pub fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Status, code and field of an error.
+    pub fn error(&self) -> (u16, &str, Option<&str>) {
+        let code = self.body["code"].as_str().unwrap_or_default();
+        (self.status, code, self.body["attr"].as_str())
+    }
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        // Tests that are about the throttle set its limits.
+        Self::with(ApiConfig {
+            requests_per_minute_max: 0,
+            requests_per_hour_max: 0,
+            ..ApiConfig::default()
+        })
+        .await
+    }
+
+    pub async fn with(config: ApiConfig) -> Self {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let mut services = Services::new(catalog.clone());
+        services.config = config;
+        let api = millrace_admin::routes(services).unwrap();
+        Self {
+            catalog,
+            made: made.unwrap().unwrap(),
+            api: api.map(Reply::into_response).boxed(),
+            database,
+        }
+    }
+
+    /// A key of the owner.
+    pub async fn key(&self, scopes: &[&str]) -> String {
+        self.key_of(&self.made.owner_email, scopes).await
+    }
+
+    pub async fn key_of(&self, email: &str, scopes: &[&str]) -> String {
+        let new = NewPersonalKey {
+            email: email.to_owned(),
+            label: "Test".to_owned(),
+            scopes: Scopes::parse(scopes).unwrap(),
+            expires_at: None,
+            scoped_organizations: None,
+        };
+        let key = self
+            .catalog
+            .create_personal_key(&Actor::system(), new)
+            .await;
+        key.unwrap().value.expose().to_owned()
+    }
+
+    /// A key for everything, of a new member of the first organization.
+    pub async fn member(&self, email: &str, level: Level) -> String {
+        let user = self.user(email).await;
+        let sql = format!(
+            "INSERT INTO organization_memberships \
+             (id, organization_id, user_id, level, joined_at, updated_at) \
+             VALUES (X'{}', X'{}', {user}, {}, 0, 0)",
+            Uuid::now_v7().simple(),
+            self.made.organization_id.simple(),
+            level.number(),
+        );
+        self.database.execute(&sql).await.unwrap();
+        self.key_of(email, &["*"]).await
+    }
+
+    /// A new user without any membership.
+    pub async fn user(&self, email: &str) -> i64 {
+        let new = NewUser {
+            email: email.to_owned(),
+            ..NewUser::default()
+        };
+        self.catalog.create_user(new).await.unwrap().id
+    }
+
+    /// The key of the first start: the owner's, for everything.
+    pub fn owner_key(&self) -> &str {
+        self.made.personal_api_key.expose()
+    }
+
+    pub async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        let mut request = warp::test::request().method(method).path(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header("host", "admin.example:8010");
+        }
+        if !body.is_empty() {
+            request = request.body(body);
+        }
+        let response = request.reply(&self.api).await;
+        Answer {
+            status: response.status().as_u16(),
+            headers: response.headers().clone(),
+            body: serde_json::from_slice(response.body()).unwrap_or_default(),
+        }
+    }
+
+    pub async fn send(&self, method: &str, path: &str, key: Option<&str>) -> Answer {
+        let bearer = key.map(|key| format!("Bearer {key}"));
+        let headers: Vec<_> = bearer
+            .iter()
+            .map(|it| ("authorization", it.as_str()))
+            .collect();
+        self.request(method, path, &headers, b"").await
+    }
+
+    /// A page for people, without a key.
+    pub async fn page(&self, path: &str) -> String {
+        let response = warp::test::request().path(path).reply(&self.api).await;
+        String::from_utf8(response.body().to_vec()).unwrap()
+    }
+
+    /// With the owner's key.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, Some(self.owner_key())).await
+    }
+
+    /// JSON with the owner's key.
+    pub async fn call(&self, method: &str, path: &str, body: &Value) -> Answer {
+        self.call_with(self.owner_key(), method, path, body).await
+    }
+
+    /// JSON with another key.
+    pub async fn call_with(&self, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+        let bearer = format!("Bearer {key}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+        ];
+        self.request(method, path, &headers, body.to_string().as_bytes())
+            .await
+    }
+}

@@ -1,0 +1,105 @@
+//! Projects.
+
+use crate::Fixture;
+use millrace_catalog::Actor;
+use serde_json::json;
+
+#[tokio::test]
+async fn projects_are_found_by_id_and_as_current() {
+    let fixture = Fixture::new().await;
+    let team = fixture.made.team_id;
+    let list = fixture.get("/api/organizations/@current/projects/").await;
+    assert_eq!((list.status, &list.body["count"]), (200, &json!(1)));
+    for id in [team.to_string(), "@current".to_owned()] {
+        let one = fixture
+            .get(&format!("/api/organizations/@current/projects/{id}/"))
+            .await;
+        assert_eq!(one.status, 200, "{id}");
+        assert_eq!(one.body["api_token"], fixture.made.project_api_key);
+        assert_eq!(one.body["anonymize_ips"], false);
+        assert_eq!(one.body["timezone"], "UTC");
+    }
+}
+
+#[tokio::test]
+async fn a_project_is_made_changed_and_deleted() {
+    let fixture = Fixture::new().await;
+    let all = "/api/organizations/@current/projects/";
+    let new = json!({ "name": "Web", "timezone": "europe/berlin", "anonymize_ips": true });
+    let made = fixture.call("POST", all, &new).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.body["timezone"], "Europe/Berlin");
+    let path = format!("{all}{}/", made.body["id"]);
+    assert_eq!(fixture.get(&path).await.body, made.body);
+
+    let changed = fixture
+        .call("PATCH", &path, &json!({ "anonymize_ips": false }))
+        .await;
+    let (anonymized, name) = (&changed.body["anonymize_ips"], &changed.body["name"]);
+    assert_eq!((anonymized, name), (&json!(false), &json!("Web")));
+    let reset = fixture
+        .call("PATCH", &format!("{path}reset_token/"), &json!({}))
+        .await;
+    assert_eq!(reset.status, 200);
+    assert_ne!(reset.body["api_token"], made.body["api_token"]);
+    let put = fixture
+        .call("PUT", &format!("{path}reset_token/"), &json!({}))
+        .await;
+    assert_eq!((put.status, put.header("allow")), (405, "PATCH"));
+    let demo = fixture
+        .get(&format!("{path}is_generating_demo_data/"))
+        .await;
+    assert_eq!(demo.body, json!({ "is_generating_demo_data": false }));
+
+    let log = fixture.get(&format!("{path}activity/")).await;
+    assert_eq!((log.status, &log.body["count"]), (200, &json!(3)));
+    assert_eq!(log.body["results"][2]["activity"], "created");
+    let searched = fixture.get(&format!("{all}?search=we")).await;
+    assert_eq!(searched.body["count"], 1);
+
+    assert_eq!(fixture.call("DELETE", &path, &json!({})).await.status, 204);
+    assert_eq!(fixture.get(&path).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_project_is_found_in_its_own_organization_only() {
+    let fixture = Fixture::new().await;
+    let made = fixture
+        .call("POST", "/api/organizations/", &json!({ "name": "Other" }))
+        .await;
+    let other = made.body["id"].as_str().unwrap().to_owned();
+    let team = fixture.made.team_id;
+    for (method, path) in [
+        ("GET", ""),
+        ("PATCH", ""),
+        ("PATCH", "reset_token/"),
+        ("DELETE", ""),
+    ] {
+        let path = format!("/api/organizations/{other}/projects/{team}/{path}");
+        let answer = fixture.call(method, &path, &json!({})).await;
+        assert_eq!(answer.error(), (404, "not_found", None), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_feature_there_is_one_project() {
+    let fixture = Fixture::new().await;
+    let off = ["organizations_projects".to_owned()];
+    let id = fixture.made.organization_id;
+    let actor = Actor::command_line();
+    fixture
+        .catalog
+        .set_organization_features(&actor, id, &[], &off)
+        .await
+        .unwrap();
+    let all = "/api/organizations/@current/projects/";
+    let refused = fixture.call("POST", all, &json!({ "name": "Two" })).await;
+    assert_eq!(refused.error(), (403, "payment_required", None));
+    assert_eq!(
+        fixture.get("/api/organizations/@current/").await.body["available_product_features"]
+            .as_array()
+            .unwrap()
+            .len(),
+        13
+    );
+}

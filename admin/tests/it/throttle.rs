@@ -1,0 +1,67 @@
+//! How often one may ask.
+
+use crate::Fixture;
+use millrace_admin::ApiConfig;
+
+const ALL: &str = "/api/organizations/";
+
+#[tokio::test]
+async fn a_key_may_ask_so_often() {
+    let fixture = Fixture::with(ApiConfig {
+        requests_per_minute_max: 3,
+        requests_per_hour_max: 100,
+        ..ApiConfig::default()
+    })
+    .await;
+    let other = fixture.key(&["organization:read"]).await;
+    for remaining in ["2", "1", "0"] {
+        let answer = fixture.get(ALL).await;
+        assert_eq!(
+            (answer.status, answer.header("ratelimit-limit")),
+            (200, "3")
+        );
+        assert_eq!(answer.header("ratelimit-remaining"), remaining);
+        assert!(!answer.header("ratelimit-reset").is_empty());
+    }
+    let refused = fixture.get(ALL).await;
+    assert_eq!(refused.error(), (429, "throttled", None));
+    assert_eq!(refused.body["type"], "throttled_error");
+    assert_eq!(refused.header("ratelimit-remaining"), "0");
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=20).contains(&wait), "{wait}");
+    // Neither another key nor a path that does not exist is concerned.
+    assert_eq!(fixture.send("GET", ALL, Some(&other)).await.status, 200);
+    assert_eq!(fixture.get("/api/nothing/").await.status, 404);
+}
+
+#[tokio::test]
+async fn refusals_count_as_requests() {
+    let fixture = Fixture::with(ApiConfig {
+        requests_per_minute_max: 2,
+        ..ApiConfig::default()
+    })
+    .await;
+    let plugin_only = fixture.key(&["plugin:read"]).await;
+    for status in [403, 403, 429] {
+        let answer = fixture.send("GET", ALL, Some(&plugin_only)).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("ratelimit-limit"), "2");
+    }
+}
+
+#[tokio::test]
+async fn wrong_keys_are_slowed_down_and_right_ones_are_not() {
+    let fixture = Fixture::new().await;
+    for _ in 0..40 {
+        // Missing keys do not count.
+        assert_eq!(fixture.send("GET", ALL, None).await.status, 401);
+    }
+    for _ in 0..30 {
+        let answer = fixture.send("GET", ALL, Some("phx_wrong")).await;
+        assert_eq!(answer.error(), (401, "authentication_failed", None));
+    }
+    let refused = fixture.send("GET", ALL, Some("phx_wrong")).await;
+    assert_eq!(refused.error(), (429, "throttled", None));
+    assert!(!refused.header("retry-after").is_empty());
+    assert_eq!(fixture.get(ALL).await.status, 200);
+}
