@@ -9,6 +9,8 @@
 //! | `idempotency` | requests that are made once however often they are sent |
 //! | `organizations`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | `plugins` | the five views of plugins, their source, their use |
+//! | `proxy_records` | domains that shall lead to us |
+//! | `historical_migrations` | imports: asked for, decided, counted |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
 //! | `transaction` | how a change begins, decides and ends |
@@ -33,6 +35,7 @@ mod connect;
 mod entities;
 mod error;
 mod features;
+mod historical_migrations;
 mod idempotency;
 pub mod key;
 mod level;
@@ -43,6 +46,7 @@ mod page;
 mod personal_keys;
 mod plugins;
 mod projects;
+mod proxy_records;
 mod scopes;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -56,14 +60,19 @@ pub use actor::Actor;
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use entities::activity_log::Model as ActivityEntry;
+pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
 pub use entities::organizations::{FeatureKeys, Model as Organization};
 pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationIds};
 pub use entities::plugin_configs::Model as PluginConfig;
 pub use entities::plugins::{Model as Plugin, PluginType};
 pub use entities::projects::Model as Project;
+pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
+pub use historical_migrations::{
+    HistoricalAllowance, HistoricalDecision, HistoricalGrant, NewHistoricalMigration,
+};
 pub use idempotency::{IdempotencyClaim, KeptAnswer};
 pub use level::Level;
 pub use millrace_rows::TeamId;
@@ -75,5 +84,6 @@ pub use plugins::{
     PluginUse, PluginWriter, SeenPlugin,
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
+pub use proxy_records::SeenProxyRecord;
 pub use scopes::{FAMILIES, Need, OPERATOR, ScopeError, Scopes};
 pub use users::NewUser;

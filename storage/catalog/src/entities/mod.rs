@@ -2,6 +2,7 @@
 
 pub mod activity_log;
 pub mod catalog_versions;
+pub mod historical_migrations;
 pub mod idempotency_keys;
 pub mod organization_memberships;
 pub mod organizations;
@@ -10,4 +11,5 @@ pub mod plugin_configs;
 pub mod plugin_source_files;
 pub mod plugins;
 pub mod projects;
+pub mod proxy_records;
 pub mod users;

@@ -10,6 +10,8 @@ mod m0003_catalog_versions;
 mod m0004_idempotency_keys;
 mod m0005_activity_log;
 mod m0010_plugins;
+mod m0011_proxy_records;
+mod m0012_historical_migrations;
 
 use crate::connect::begin_write;
 use crate::error::{CatalogError, Place};
@@ -30,6 +32,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0004_idempotency_keys::Migration),
             Box::new(m0005_activity_log::Migration),
             Box::new(m0010_plugins::Migration),
+            Box::new(m0011_proxy_records::Migration),
+            Box::new(m0012_historical_migrations::Migration),
         ]
     }
 }

@@ -4,11 +4,14 @@
 //! |---|---|
 //! | `keys` | the keys with which events are posted |
 //! | `change` | settings, deletion |
+//! | `chosen` | the project that a new thing belongs to |
 
 mod change;
+mod chosen;
 mod keys;
 
 pub use change::ProjectChange;
+pub(crate) use chosen::team_of_organization;
 pub use keys::ProjectKey;
 
 use crate::activity::{Activity, ActivityScope, Deed};

@@ -4,7 +4,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, PageRequest,
 };
-use millrace_rows::{Micros, TeamId, TestClock};
+use millrace_rows::{Clock, Micros, TeamId, TestClock};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ pub const ALL: PageRequest = PageRequest {
 /// A catalog with two organizations of one owner.
 pub struct Fixture {
     pub catalog: Catalog,
+    clock: TestClock,
     pub actor: Actor,
     pub organization_id: Uuid,
     pub team_id: TeamId,
@@ -28,8 +29,8 @@ pub struct Fixture {
 
 impl Fixture {
     pub async fn open(database: &TestDatabase) -> Self {
-        let clock = Arc::new(TestClock::at(NOW));
-        let catalog = Catalog::open_with_clock(database.url(), clock)
+        let clock = TestClock::at(NOW);
+        let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()))
             .await
             .unwrap();
         let options = BootstrapOptions::default();
@@ -44,12 +45,22 @@ impl Fixture {
         let projects = catalog.list_projects(Some(foreign.id)).await.unwrap();
         Self {
             catalog,
+            clock,
             actor,
             organization_id: made.organization_id,
             team_id: made.team_id,
             foreign_id: foreign.id,
             foreign_team_id: TeamId(projects[0].id),
         }
+    }
+
+    pub fn now(&self) -> Micros {
+        self.clock.now()
+    }
+
+    /// Lets time pass.
+    pub fn pass_micros(&self, micros: i64) {
+        self.clock.set(Micros(self.now().0 + micros));
     }
 
     /// What the log says of a kind of thing, newest first.

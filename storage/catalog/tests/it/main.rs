@@ -34,6 +34,7 @@ macro_rules! on_both {
 mod activity;
 mod bootstrap;
 mod fixture;
+mod historical_migrations;
 mod open;
 mod organization_changes;
 mod organizations;
@@ -42,4 +43,5 @@ mod personal_keys;
 mod plugins;
 mod project_keys;
 mod projects;
+mod proxy_records;
 mod stand;

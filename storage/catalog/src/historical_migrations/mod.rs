@@ -1,0 +1,200 @@
+//! Historical migrations: imports of past events beyond what anyone may import unasked.
+//!
+//! An organization asks, the operator decides, the ingestion path counts:
+//!
+//! ```text
+//! requested ──> approved ──> finished (used up, or given up)
+//!     │  └────────┐ ▲ │
+//!     ▼           ▼ │ ▼
+//!  finished      rejected
+//! ```
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `decide` | approving, rejecting, finishing |
+//! | `allowance` | what the ingestion path may take in, and what it took in |
+
+mod allowance;
+mod decide;
+
+pub use allowance::HistoricalAllowance;
+pub use decide::{HistoricalDecision, HistoricalGrant};
+
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::historical_migrations::{self as migrations, MigrationState};
+use crate::error::{CatalogError, ChangeError};
+use crate::names::checked_name;
+use crate::page::{Page, PageRequest};
+use crate::projects::team_of_organization;
+use crate::transaction::Abort;
+use millrace_rows::TeamId;
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+
+/// The longest source and method, in characters.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// What an organization asks for.
+#[derive(Clone, Debug)]
+pub struct NewHistoricalMigration {
+    /// Where the events go; `None`: the organization's first project.
+    pub team_id: Option<TeamId>,
+    /// Where they come from; 1 to 200 characters.
+    pub source: String,
+    /// How they come; 1 to 200 characters.
+    pub method: String,
+    /// How many in all; at least 1.
+    pub total_events: i64,
+    /// How fast; at least 1.
+    pub events_per_minute: i64,
+}
+
+impl Catalog {
+    /// The migrations of an organization, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_historical_migrations(
+        &self,
+        organization_id: Uuid,
+        page: PageRequest,
+    ) -> Result<Page<migrations::Model>, CatalogError> {
+        let read = async {
+            let query = of_organization(organization_id);
+            let count = query.clone().count(&self.db).await?;
+            let query = oldest_first(query).offset(page.offset).limit(page.limit);
+            let rows = query.all(&self.db).await?;
+            Ok(Page { count, rows })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// The migrations of all organizations, or those in one state, oldest first; for the operator.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_all_historical_migrations(
+        &self,
+        state: Option<MigrationState>,
+    ) -> Result<Vec<migrations::Model>, CatalogError> {
+        let mut query = migrations::Entity::find();
+        if let Some(state) = state {
+            query = query.filter(migrations::Column::State.eq(state));
+        }
+        let found = oldest_first(query).all(&self.db).await;
+        found.map_err(|error| self.error(&error))
+    }
+
+    /// One of an organization's migrations.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn historical_migration(
+        &self,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<Option<migrations::Model>, CatalogError> {
+        let query = of_organization(organization_id).filter(migrations::Column::Id.eq(id));
+        let found = query.one(&self.db).await;
+        found.map_err(|error| self.error(&error))
+    }
+
+    /// Asks for a migration.
+    ///
+    /// # Errors
+    ///
+    /// A bad text or number, or a project that is not the organization's.
+    pub async fn request_historical_migration(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: NewHistoricalMigration,
+    ) -> Result<migrations::Model, ChangeError> {
+        let source = checked_name("the source", "source", &new.source, TEXT_CHARS_MAX)?;
+        let method = checked_name("the method", "method", &new.method, TEXT_CHARS_MAX)?;
+        check_positive("total_events", new.total_events)?;
+        check_positive("events_per_minute", new.events_per_minute)?;
+        let transaction = self.begin().await?;
+        let made = async {
+            let team = team_of_organization(&transaction, organization_id, new.team_id).await?;
+            let row = migrations::ActiveModel {
+                id: ActiveValue::Set(Uuid::now_v7()),
+                organization_id: ActiveValue::Set(organization_id),
+                team_id: ActiveValue::Set(team.0),
+                source: ActiveValue::Set(source),
+                method: ActiveValue::Set(method),
+                total_events: ActiveValue::Set(new.total_events),
+                events_per_minute: ActiveValue::Set(new.events_per_minute),
+                state: ActiveValue::Set(MigrationState::Requested),
+                events_imported: ActiveValue::Set(0),
+                created_at: ActiveValue::Set(self.now()),
+                decided_at: ActiveValue::Set(None),
+                note: ActiveValue::Set(None),
+            };
+            self.insert_migration(&transaction, actor, row).await
+        };
+        let made = made.await;
+        self.finish(transaction, made).await
+    }
+
+    async fn insert_migration(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        row: migrations::ActiveModel,
+    ) -> Result<migrations::Model, Abort> {
+        let made = migrations::Entity::insert(row)
+            .exec_with_returning(within)
+            .await?;
+        let deed = deed(Activity::Created, &made)
+            .field("team_id", (), made.team_id)
+            .field("method", (), &made.method)
+            .field("total_events", (), made.total_events)
+            .field("events_per_minute", (), made.events_per_minute)
+            .field("state", (), state_name(made.state));
+        self.record(within, actor, deed).await?;
+        Ok(made)
+    }
+}
+
+fn of_organization(organization_id: Uuid) -> Select<migrations::Entity> {
+    migrations::Entity::find().filter(migrations::Column::OrganizationId.eq(organization_id))
+}
+
+fn oldest_first(query: Select<migrations::Entity>) -> Select<migrations::Entity> {
+    query
+        .order_by_asc(migrations::Column::CreatedAt)
+        .order_by_asc(migrations::Column::Id)
+}
+
+fn check_positive(field: &'static str, number: i64) -> Result<(), ChangeError> {
+    if number >= 1 {
+        return Ok(());
+    }
+    let detail = format!("{field} must be at least 1");
+    Err(ChangeError::invalid(field, "min_value", detail))
+}
+
+fn state_name(state: MigrationState) -> String {
+    sea_orm::ActiveEnum::to_value(&state)
+}
+
+fn deed(activity: Activity, migration: &migrations::Model) -> Deed {
+    let scope = ActivityScope::HistoricalMigration;
+    let organization_id = migration.organization_id;
+    Deed::new(
+        activity,
+        scope,
+        organization_id,
+        &migration.id,
+        &migration.source,
+    )
+}

@@ -1,0 +1,259 @@
+//! Proxy records: domains of an organization that shall lead to us.
+//!
+//! A record waits until checks, which others make, find its CNAME record and HTTPS.
+
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::proxy_records::{self as records, ProxyStatus};
+use crate::entities::users;
+use crate::error::{CatalogError, ChangeError, is_duplicate};
+use crate::key::sha256_hex;
+use crate::page::{Page, PageRequest};
+use crate::time::UtcTime;
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveEnum, ActiveValue, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect,
+};
+
+/// The longest domain, in characters.
+const DOMAIN_CHARS_MAX: usize = 64;
+/// How much of the hash makes a target's first label, in hex digits.
+const TARGET_DIGITS: usize = 20;
+
+/// A record and who asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenProxyRecord {
+    /// Itself.
+    pub record: records::Model,
+    /// `None` once they are gone.
+    pub created_by: Option<users::Model>,
+}
+
+impl Catalog {
+    /// The proxy records of an organization, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_proxy_records(
+        &self,
+        organization_id: Uuid,
+        page: PageRequest,
+    ) -> Result<Page<SeenProxyRecord>, CatalogError> {
+        let query =
+            records::Entity::find().filter(records::Column::OrganizationId.eq(organization_id));
+        let read = async {
+            let count = query.clone().count(&self.db).await?;
+            let found = query
+                .order_by_asc(records::Column::CreatedAt)
+                .order_by_asc(records::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit)
+                .all(&self.db)
+                .await?;
+            let rows = self.with_creators(found).await?;
+            Ok(Page { count, rows })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn proxy_record(
+        &self,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<Option<SeenProxyRecord>, CatalogError> {
+        let read = async {
+            let found = records::Entity::find_by_id(id)
+                .filter(records::Column::OrganizationId.eq(organization_id))
+                .one(&self.db)
+                .await?;
+            let found = found.into_iter().collect();
+            Ok(self.with_creators(found).await?.pop())
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// Adds who asked for them, in one statement for all.
+    async fn with_creators(
+        &self,
+        found: Vec<records::Model>,
+    ) -> Result<Vec<SeenProxyRecord>, DbErr> {
+        let ids = found.iter().filter_map(|record| record.created_by);
+        let creators = users::Entity::find()
+            .filter(users::Column::Id.is_in(ids))
+            .all(&self.db)
+            .await?;
+        let with_creator = |record: records::Model| {
+            let creator = creators
+                .iter()
+                .find(|user| Some(user.id) == record.created_by);
+            SeenProxyRecord {
+                created_by: creator.cloned(),
+                record,
+            }
+        };
+        Ok(found.into_iter().map(with_creator).collect())
+    }
+
+    /// Makes a record for `domain`, which is in the one form that is kept: punycode, lower case,
+    /// no dot at the end. `base_name` is the domain under which our proxies answer.
+    ///
+    /// # Errors
+    ///
+    /// The domain is too long, or has a record, whoever's.
+    pub async fn create_proxy_record(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        domain: &str,
+        base_name: &str,
+    ) -> Result<SeenProxyRecord, ChangeError> {
+        if domain.chars().count() > DOMAIN_CHARS_MAX {
+            let detail = format!("domain may have at most {DOMAIN_CHARS_MAX} characters");
+            return Err(ChangeError::invalid("domain", "max_length", detail));
+        }
+        let now = self.now();
+        let row = records::ActiveModel {
+            id: ActiveValue::Set(Uuid::now_v7()),
+            organization_id: ActiveValue::Set(organization_id),
+            domain: ActiveValue::Set(domain.to_owned()),
+            target_cname: ActiveValue::Set(target(organization_id, domain, base_name)),
+            status: ActiveValue::Set(ProxyStatus::Waiting),
+            message: ActiveValue::Set(None),
+            created_by: ActiveValue::Set(actor.user_id()),
+            created_at: ActiveValue::Set(now),
+            updated_at: ActiveValue::Set(now),
+            check_at: ActiveValue::Set(now),
+        };
+        let transaction = self.begin().await?;
+        let made = async {
+            let inserted = records::Entity::insert(row).exec_with_returning(&transaction);
+            let record = inserted.await.map_err(domain_taken)?;
+            let deed = deed(Activity::Created, &record)
+                .field("domain", (), &record.domain)
+                .field("target_cname", (), &record.target_cname);
+            self.record(&transaction, actor, deed).await?;
+            Ok(record.id)
+        };
+        let made = made.await;
+        let id = self.finish(transaction, made).await?;
+        let seen = self.proxy_record(organization_id, id).await?;
+        seen.ok_or_else(|| ChangeError::not_found("proxy record", &id))
+    }
+
+    /// Deletes a record, at once.
+    ///
+    /// # Errors
+    ///
+    /// No such record.
+    pub async fn delete_proxy_record(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let deleted = async {
+            let query = records::Entity::find_by_id(id)
+                .filter(records::Column::OrganizationId.eq(organization_id));
+            let found = locked(&transaction, query).one(&transaction).await?;
+            let record = found.ok_or_else(|| ChangeError::not_found("proxy record", &id))?;
+            records::Entity::delete_by_id(id).exec(&transaction).await?;
+            let deed = deed(Activity::Deleted, &record);
+            self.record(&transaction, actor, deed).await?;
+            Ok(())
+        };
+        let deleted = deleted.await;
+        self.finish(transaction, deleted).await
+    }
+
+    /// The records of all organizations whose check is due, the longest overdue first.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn proxy_records_due(&self, limit: u64) -> Result<Vec<records::Model>, CatalogError> {
+        records::Entity::find()
+            .filter(records::Column::CheckAt.lte(self.now()))
+            .order_by_asc(records::Column::CheckAt)
+            .order_by_asc(records::Column::Id)
+            .limit(limit)
+            .all(&self.db)
+            .await
+            .map_err(|error| self.error(&error))
+    }
+
+    /// Keeps what a check found, and when the next one is due. Says so in the log if something
+    /// changed. A record that was deleted meanwhile is none any more: `false`.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn set_proxy_status(
+        &self,
+        id: Uuid,
+        status: ProxyStatus,
+        message: Option<String>,
+        check_at: UtcTime,
+    ) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let set = async {
+            let query = locked(&transaction, records::Entity::find_by_id(id));
+            let Some(before) = query.one(&transaction).await? else {
+                return Ok(false);
+            };
+            let deed = deed(Activity::Updated, &before)
+                .field("status", before.status.to_value(), status.to_value())
+                .field("message", &before.message, &message);
+            let mut row = records::ActiveModel {
+                id: ActiveValue::Unchanged(id),
+                check_at: ActiveValue::Set(check_at),
+                ..Default::default()
+            };
+            if !deed.changes_nothing() {
+                row.status = ActiveValue::Set(status);
+                row.message = ActiveValue::Set(message);
+                row.updated_at = ActiveValue::Set(self.now());
+                self.record(&transaction, &Actor::System, deed).await?;
+            }
+            records::Entity::update(row).exec(&transaction).await?;
+            Ok(true)
+        };
+        let set = set.await;
+        self.finish(transaction, set).await
+    }
+}
+
+/// The name that a domain must lead to: others cannot guess whose it is, and nobody else gets it.
+fn target(organization_id: Uuid, domain: &str, base_name: &str) -> String {
+    let hash = sha256_hex(format!("{organization_id}{domain}").as_bytes());
+    let label = hash.get(..TARGET_DIGITS).unwrap_or(&hash);
+    format!("{label}.{base_name}")
+}
+
+fn domain_taken(error: DbErr) -> Abort {
+    if is_duplicate(&error) {
+        ChangeError::invalid("domain", "unique", "this domain has a proxy record already").into()
+    } else {
+        error.into()
+    }
+}
+
+fn deed(activity: Activity, record: &records::Model) -> Deed {
+    let scope = ActivityScope::ProxyRecord;
+    Deed::new(
+        activity,
+        scope,
+        record.organization_id,
+        &record.id,
+        &record.domain,
+    )
+}

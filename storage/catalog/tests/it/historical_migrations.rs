@@ -1,0 +1,262 @@
+//! Historical migrations: asked for, decided, counted.
+
+use crate::fixture::{ALL, Fixture};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    ActivityScope, Actor, ChangeError, HistoricalDecision, HistoricalGrant, HistoricalMigration,
+    MigrationState, NewHistoricalMigration,
+};
+use uuid::Uuid;
+
+on_both!(
+    a_request_goes_to_the_first_project_unless_it_says_where,
+    bad_requests_are_blamed,
+    decisions_follow_the_states,
+    an_approval_is_used_up_by_events,
+    the_operator_grants_by_project,
+);
+
+fn wish() -> NewHistoricalMigration {
+    NewHistoricalMigration {
+        team_id: None,
+        source: "Amplitude".to_owned(),
+        method: "batch".to_owned(),
+        total_events: 30,
+        events_per_minute: 10,
+    }
+}
+
+fn approval() -> HistoricalDecision {
+    HistoricalDecision {
+        approve: true,
+        ..HistoricalDecision::default()
+    }
+}
+
+async fn request(fixture: &Fixture) -> HistoricalMigration {
+    let (catalog, id) = (&fixture.catalog, fixture.organization_id);
+    let made = catalog.request_historical_migration(&fixture.actor, id, wish());
+    made.await.unwrap()
+}
+
+async fn decide(
+    fixture: &Fixture,
+    id: Uuid,
+    decision: HistoricalDecision,
+) -> Result<HistoricalMigration, ChangeError> {
+    let operator = Actor::command_line();
+    let decided = fixture
+        .catalog
+        .decide_historical_migration(&operator, None, id, decision);
+    decided.await
+}
+
+async fn a_request_goes_to_the_first_project_unless_it_says_where(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id) = (&fixture.catalog, fixture.organization_id);
+    let made = request(&fixture).await;
+    assert_eq!(
+        (made.team_id, made.state),
+        (fixture.team_id.0, MigrationState::Requested)
+    );
+    assert_eq!((made.events_imported, made.decided_at), (0, None));
+    let mut there = wish();
+    there.team_id = Some(fixture.team_id);
+    catalog
+        .request_historical_migration(&fixture.actor, id, there.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        catalog
+            .list_historical_migrations(id, ALL)
+            .await
+            .unwrap()
+            .count,
+        2
+    );
+    assert_eq!(
+        catalog.historical_migration(id, made.id).await.unwrap(),
+        Some(made.clone())
+    );
+    let foreign = fixture.foreign_id;
+    assert_eq!(
+        catalog
+            .historical_migration(foreign, made.id)
+            .await
+            .unwrap(),
+        None
+    );
+    let error = catalog
+        .request_historical_migration(&fixture.actor, foreign, there)
+        .await;
+    let violation = error.unwrap_err().violation().unwrap();
+    assert_eq!(
+        (violation.field.as_deref(), violation.code),
+        (Some("team_id"), "invalid_input")
+    );
+}
+
+type Spoil = fn(&mut NewHistoricalMigration);
+
+async fn bad_requests_are_blamed(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let table: [(Spoil, &str, &str); 5] = [
+        (|new| new.source = " ".to_owned(), "source", "blank"),
+        (|new| new.method = "x".repeat(201), "method", "max_length"),
+        (|new| new.total_events = 0, "total_events", "min_value"),
+        (
+            |new| new.events_per_minute = -1,
+            "events_per_minute",
+            "min_value",
+        ),
+        (
+            |new| new.team_id = Some(millrace_rows::TeamId(4711)),
+            "team_id",
+            "invalid_input",
+        ),
+    ];
+    for (spoil, field, code) in table {
+        let mut new = wish();
+        spoil(&mut new);
+        let id = fixture.organization_id;
+        let refused = fixture
+            .catalog
+            .request_historical_migration(&fixture.actor, id, new);
+        let violation = refused.await.unwrap_err().violation().unwrap();
+        assert_eq!(
+            (violation.field.as_deref(), violation.code),
+            (Some(field), code)
+        );
+    }
+}
+
+async fn decisions_follow_the_states(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id) = (&fixture.catalog, fixture.organization_id);
+    let made = request(&fixture).await;
+    let counter = catalog.keys_version().await.unwrap();
+    let rejection = HistoricalDecision {
+        note: Some("too much".to_owned()),
+        ..HistoricalDecision::default()
+    };
+    let rejected = decide(&fixture, made.id, rejection).await.unwrap();
+    assert_eq!(
+        (rejected.state, rejected.note.as_deref()),
+        (MigrationState::Rejected, Some("too much"))
+    );
+    assert!(rejected.decided_at.is_some());
+    let finish = || catalog.finish_historical_migration(&fixture.actor, id, made.id);
+    let violation = finish().await.unwrap_err().violation().unwrap();
+    assert_eq!(
+        (violation.field.as_deref(), violation.code),
+        (Some("state"), "invalid_input")
+    );
+    let mut smaller = approval();
+    smaller.total_events = Some(20);
+    let approved = decide(&fixture, made.id, smaller).await.unwrap();
+    assert_eq!(
+        (approved.state, approved.total_events),
+        (MigrationState::Approved, 20)
+    );
+    assert_eq!(
+        approved.note.as_deref(),
+        Some("too much"),
+        "it stays until another is given"
+    );
+    assert!(
+        catalog.keys_version().await.unwrap() > counter,
+        "caches must notice"
+    );
+    assert_eq!(finish().await.unwrap().state, MigrationState::Finished);
+    assert_eq!(finish().await.unwrap().state, MigrationState::Finished);
+    let violation = decide(&fixture, made.id, approval())
+        .await
+        .unwrap_err()
+        .violation()
+        .unwrap();
+    assert_eq!(violation.code, "invalid_input");
+    let entries = fixture.activity(ActivityScope::HistoricalMigration).await;
+    assert_eq!(entries.len(), 4, "{entries:?}");
+    let unknown = decide(&fixture, Uuid::now_v7(), approval()).await;
+    assert!(
+        matches!(unknown, Err(ChangeError::NotFound { .. })),
+        "{unknown:?}"
+    );
+}
+
+async fn an_approval_is_used_up_by_events(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let made = request(&fixture).await;
+    assert!(catalog.historical_allowances().await.unwrap().is_empty());
+    assert!(!catalog.count_historical_events(made.id, 1).await.unwrap());
+    decide(&fixture, made.id, approval()).await.unwrap();
+    for (events, left) in [(0, 30), (10, 20), (19, 1)] {
+        assert!(
+            catalog
+                .count_historical_events(made.id, events)
+                .await
+                .unwrap()
+        );
+        let allowed = catalog.historical_allowances().await.unwrap();
+        assert_eq!(
+            (allowed[0].team_id, allowed[0].events_left),
+            (fixture.team_id, left)
+        );
+        assert_eq!(allowed[0].events_per_minute, 10);
+    }
+    assert!(catalog.count_historical_events(made.id, 5).await.unwrap());
+    assert!(catalog.historical_allowances().await.unwrap().is_empty());
+    let seen = catalog
+        .historical_migration(fixture.organization_id, made.id)
+        .await
+        .unwrap();
+    let seen = seen.unwrap();
+    assert_eq!(
+        (seen.state, seen.events_imported),
+        (MigrationState::Finished, 34)
+    );
+    assert!(!catalog.count_historical_events(made.id, 1).await.unwrap());
+}
+
+async fn the_operator_grants_by_project(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let grant = HistoricalGrant {
+        team_id: fixture.team_id,
+        total_events: 99,
+        events_per_minute: 9,
+        note: Some("by phone".to_owned()),
+    };
+    let operator = Actor::command_line();
+    let open = request(&fixture).await;
+    let granted = catalog
+        .grant_historical_migration(&operator, grant.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        (granted.id, granted.total_events),
+        (open.id, 99),
+        "the open request is meant"
+    );
+    let second = catalog
+        .grant_historical_migration(&operator, grant.clone())
+        .await
+        .unwrap();
+    assert_ne!(second.id, open.id);
+    assert_eq!(second.state, MigrationState::Approved);
+    let all = catalog
+        .list_all_historical_migrations(Some(MigrationState::Approved))
+        .await
+        .unwrap();
+    assert_eq!(all.len(), 2);
+    let nowhere = HistoricalGrant {
+        team_id: millrace_rows::TeamId(4711),
+        ..grant
+    };
+    let refused = catalog.grant_historical_migration(&operator, nowhere).await;
+    assert!(
+        matches!(refused, Err(ChangeError::NotFound { .. })),
+        "{refused:?}"
+    );
+}
