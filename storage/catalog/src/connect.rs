@@ -8,6 +8,7 @@
 //! **PostgreSQL**: TLS as the URL's `sslmode` says.
 
 use crate::error::{CatalogError, Place};
+use backon::{ConstantBuilder, Retryable};
 use sea_orm::sqlx::postgres::PgConnectOptions;
 use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 /// How long a writer waits for another one in SQLite.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait before connecting again to a SQLite file that is busy, and how often.
+const BUSY_STEP: Duration = Duration::from_millis(20);
+const BUSY_STEPS_MAX: usize = 125;
 /// How long a query waits for a free connection, and a new connection for the server.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// SQLite has one writer; more connections serve readers.
@@ -45,7 +49,15 @@ pub(crate) async fn connect(database_url: &str) -> Result<Connected, CatalogErro
             reason: "it starts neither with sqlite: nor with postgres://".to_owned(),
         });
     };
-    let connected = Database::connect(options).await;
+    // SQLite does not wait for whoever else switches a new file to the write-ahead journal.
+    let patience = ConstantBuilder::default()
+        .with_delay(BUSY_STEP)
+        .with_max_times(BUSY_STEPS_MAX)
+        .with_jitter();
+    let connected = (|| Database::connect(options.clone()))
+        .retry(patience)
+        .when(|error| matches!(place.error(error), CatalogError::Locked { .. }))
+        .await;
     let db = connected.map_err(|error| place.error(&error))?;
     Ok(Connected { db, place })
 }

@@ -7,10 +7,10 @@
 //! | `actor`, `activity` | who makes a change; the log of all changes |
 //! | `bootstrap` | the first organization, project, owner and keys |
 //! | `idempotency` | requests that are made once however often they are sent |
-//! | `organizations`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | `plugins` | the five views of plugins, their source, their use |
 //! | `proxy_records` | domains that shall lead to us |
 //! | `historical_migrations` | imports: asked for, decided, counted |
+//! | `organizations`, `members`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
 //! | `transaction` | how a change begins, decides and ends |
@@ -39,6 +39,7 @@ mod historical_migrations;
 mod idempotency;
 pub mod key;
 mod level;
+mod members;
 mod migrations;
 mod names;
 mod organizations;
@@ -61,6 +62,7 @@ pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
+pub use entities::organization_memberships::Model as Membership;
 pub use entities::organizations::{FeatureKeys, Model as Organization};
 pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationIds};
 pub use entities::plugin_configs::Model as PluginConfig;
@@ -75,6 +77,7 @@ pub use historical_migrations::{
 };
 pub use idempotency::{IdempotencyClaim, KeptAnswer};
 pub use level::Level;
+pub use members::Member;
 pub use millrace_rows::TeamId;
 pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};

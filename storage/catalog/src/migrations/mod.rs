@@ -9,6 +9,7 @@ mod m0002_personal_api_keys;
 mod m0003_catalog_versions;
 mod m0004_idempotency_keys;
 mod m0005_activity_log;
+mod m0009_members_in_order;
 mod m0010_plugins;
 mod m0011_proxy_records;
 mod m0012_historical_migrations;
@@ -31,6 +32,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0003_catalog_versions::Migration),
             Box::new(m0004_idempotency_keys::Migration),
             Box::new(m0005_activity_log::Migration),
+            Box::new(m0009_members_in_order::Migration),
             Box::new(m0010_plugins::Migration),
             Box::new(m0011_proxy_records::Migration),
             Box::new(m0012_historical_migrations::Migration),

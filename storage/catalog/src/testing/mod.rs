@@ -1,6 +1,7 @@
 //! Databases for tests: a PostgreSQL cluster of the test binary's own, and empty databases.
 
 mod database;
+mod people;
 mod postgres;
 mod statements;
 

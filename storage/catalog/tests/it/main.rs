@@ -33,8 +33,10 @@ macro_rules! on_both {
 
 mod activity;
 mod bootstrap;
+mod crowd;
 mod fixture;
 mod historical_migrations;
+mod members;
 mod open;
 mod organization_changes;
 mod organizations;

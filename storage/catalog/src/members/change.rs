@@ -1,0 +1,171 @@
+//! Levels and departures.
+//!
+//! Everything is decided behind a lock of the organization, so that two owners cannot demote or
+//! remove each other at the same time: an organization that has an owner keeps one.
+
+use super::{Member, find_member};
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::organization_memberships as memberships;
+use crate::error::ChangeError;
+use crate::level::Level;
+use crate::transaction::{Abort, acting_level, lock_organization};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveValue, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
+};
+
+impl Catalog {
+    /// Gives a member another level. An owner may make others owners; all of them stay owners.
+    ///
+    /// # Errors
+    ///
+    /// No such member; the actor is below administrator, the member or the new level above the
+    /// actor; it is the actor's own; or the organization would be left without an owner.
+    pub async fn set_member_level(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        user_uuid: Uuid,
+        level: Level,
+    ) -> Result<Member, ChangeError> {
+        let transaction = self.begin().await?;
+        let set = self.apply_level(&transaction, actor, organization_id, user_uuid, level);
+        let set = set.await;
+        self.finish(transaction, set).await
+    }
+
+    async fn apply_level(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+        user_uuid: Uuid,
+        level: Level,
+    ) -> Result<Member, Abort> {
+        lock_organization(within, organization_id).await?;
+        let mut member = member_to_change(within, organization_id, user_uuid).await?;
+        let acting = acting_level(within, actor, organization_id).await?;
+        if actor.user_id() == Some(member.user.id) {
+            return Err(forbidden(
+                "Nobody changes their own level; ask another administrator.",
+            ));
+        }
+        must_stand_above(acting, &member)?;
+        if level > acting {
+            return Err(forbidden("Nobody gives a level above their own."));
+        }
+        if level == member.membership.level {
+            return Ok(member);
+        }
+        if level < Level::Owner {
+            must_not_be_last_owner(within, &member).await?;
+        }
+        let change = memberships::ActiveModel {
+            id: ActiveValue::Unchanged(member.membership.id),
+            level: ActiveValue::Set(level),
+            updated_at: ActiveValue::Set(self.now()),
+            ..Default::default()
+        };
+        let before = member.membership.level;
+        member.membership = memberships::Entity::update(change).exec(within).await?;
+        let deed = member_deed(Activity::Updated, &member);
+        let deed = deed.field("level", before.number(), level.number());
+        self.record(within, actor, deed).await?;
+        Ok(member)
+    }
+
+    /// Takes a member out of an organization, with their roles there. Their keys stay, and lose
+    /// access. Everybody may leave.
+    ///
+    /// # Errors
+    ///
+    /// No such member; another's membership, and the actor is below administrator or below them;
+    /// or the organization would be left without an owner.
+    pub async fn remove_member(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        user_uuid: Uuid,
+    ) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let removed = self.take_out(&transaction, actor, organization_id, user_uuid);
+        let removed = removed.await;
+        self.finish(transaction, removed).await
+    }
+
+    async fn take_out(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+        user_uuid: Uuid,
+    ) -> Result<(), Abort> {
+        lock_organization(within, organization_id).await?;
+        let member = member_to_change(within, organization_id, user_uuid).await?;
+        if actor.user_id() != Some(member.user.id) {
+            let acting = acting_level(within, actor, organization_id).await?;
+            must_stand_above(acting, &member)?;
+        }
+        must_not_be_last_owner(within, &member).await?;
+        // Roles go with it: their table refers to this one with ON DELETE CASCADE.
+        memberships::Entity::delete_by_id(member.membership.id)
+            .exec(within)
+            .await?;
+        let deed = member_deed(Activity::Deleted, &member);
+        let deed = deed.field("level", member.membership.level.number(), ());
+        self.record(within, actor, deed).await?;
+        Ok(())
+    }
+}
+
+pub(crate) fn member_deed(activity: Activity, member: &Member) -> Deed {
+    let scope = ActivityScope::Membership;
+    let organization_id = member.membership.organization_id;
+    let user = &member.user;
+    Deed::new(activity, scope, organization_id, &user.uuid, &user.email)
+}
+
+fn forbidden(detail: &'static str) -> Abort {
+    ChangeError::forbidden(detail).into()
+}
+
+async fn member_to_change(
+    within: &DatabaseTransaction,
+    organization_id: Uuid,
+    user_uuid: Uuid,
+) -> Result<Member, Abort> {
+    let found = find_member(within, organization_id, user_uuid).await?;
+    found.ok_or_else(|| ChangeError::not_found("member", &user_uuid).into())
+}
+
+/// Administrators change members and one another; only owners change owners.
+fn must_stand_above(acting: Level, member: &Member) -> Result<(), Abort> {
+    if acting < Level::Administrator {
+        return Err(forbidden("Only administrators change other members."));
+    }
+    if member.membership.level > acting {
+        return Err(forbidden("Only owners change owners."));
+    }
+    Ok(())
+}
+
+async fn must_not_be_last_owner(
+    within: &DatabaseTransaction,
+    member: &Member,
+) -> Result<(), Abort> {
+    if member.membership.level < Level::Owner {
+        return Ok(());
+    }
+    let owners = memberships::Entity::find()
+        .filter(memberships::Column::OrganizationId.eq(member.membership.organization_id))
+        .filter(memberships::Column::Level.eq(Level::Owner))
+        .count(within)
+        .await?;
+    if owners > 1 {
+        return Ok(());
+    }
+    let detail = "This is the last owner; make somebody else an owner first.";
+    Err(ChangeError::invalid(None, "invalid_input", detail).into())
+}

@@ -1,0 +1,133 @@
+//! Members: who belongs to an organization.
+//!
+//! `change` holds what may be done to them.
+
+mod change;
+
+use crate::catalog::Catalog;
+use crate::entities::{organization_memberships as memberships, users};
+use crate::error::CatalogError;
+use crate::page::{Page, PageRequest};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbErr, EntityTrait, JoinType, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, RelationDef, Select,
+};
+use std::collections::HashMap;
+
+/// A person's place in an organization, and the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The level, and since when.
+    pub membership: memberships::Model,
+    /// Who.
+    pub user: users::Model,
+}
+
+impl Catalog {
+    /// A part of an organization's members, who came first first; only the one with this address,
+    /// in any case, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn members_of(
+        &self,
+        organization_id: Uuid,
+        email: Option<&str>,
+        page: PageRequest,
+    ) -> Result<Page<Member>, CatalogError> {
+        let read = async {
+            if let Some(email) = email {
+                let email = email.trim().to_lowercase();
+                let query = joined(organization_id).filter(users::Column::Email.eq(email));
+                let found = query.all(&self.db).await?;
+                return Ok(Page::of(both(found), page));
+            }
+            let in_place = memberships::Column::OrganizationId.eq(organization_id);
+            let query = memberships::Entity::find().filter(in_place);
+            let count = query.clone().count(&self.db).await?;
+            let part = query
+                .order_by_asc(memberships::Column::JoinedAt)
+                .order_by_asc(memberships::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit)
+                .all(&self.db)
+                .await?;
+            // Not a join: that would look up the users of all rows that the offset skips.
+            let rows = with_users(&self.db, part).await?;
+            Ok(Page { count, rows })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// One member, by the UUID of the person; `None` if there is none here.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn member(
+        &self,
+        organization_id: Uuid,
+        user_uuid: Uuid,
+    ) -> Result<Option<Member>, CatalogError> {
+        let found = find_member(&self.db, organization_id, user_uuid).await;
+        found.map_err(|error| self.error(&error))
+    }
+}
+
+pub(crate) async fn find_member<C: ConnectionTrait>(
+    db: &C,
+    organization_id: Uuid,
+    user_uuid: Uuid,
+) -> Result<Option<Member>, DbErr> {
+    let query = joined(organization_id).filter(users::Column::Uuid.eq(user_uuid));
+    Ok(both(query.all(db).await?).pop())
+}
+
+/// Memberships of an organization with their users.
+pub(crate) fn joined(
+    organization_id: Uuid,
+) -> sea_orm::SelectTwo<memberships::Entity, users::Entity> {
+    memberships::Entity::find()
+        .join(JoinType::InnerJoin, user_of_membership())
+        .filter(memberships::Column::OrganizationId.eq(organization_id))
+        .select_also(users::Entity)
+}
+
+fn user_of_membership() -> RelationDef {
+    memberships::Entity::belongs_to(users::Entity)
+        .from(memberships::Column::UserId)
+        .to(users::Column::Id)
+        .into()
+}
+
+fn both(rows: Vec<(memberships::Model, Option<users::Model>)>) -> Vec<Member> {
+    let members = rows.into_iter().filter_map(|(membership, user)| {
+        let user = user?;
+        Some(Member { membership, user })
+    });
+    members.collect()
+}
+
+async fn with_users<C: ConnectionTrait>(
+    db: &C,
+    part: Vec<memberships::Model>,
+) -> Result<Vec<Member>, DbErr> {
+    let mut users = users_by_id(db, part.iter().map(|row| row.user_id)).await?;
+    let members = part.into_iter().filter_map(|membership| {
+        let user = users.remove(&membership.user_id)?;
+        Some(Member { membership, user })
+    });
+    Ok(members.collect())
+}
+
+/// The users of some numbers, in one query.
+pub(crate) async fn users_by_id<C: ConnectionTrait>(
+    db: &C,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, users::Model>, DbErr> {
+    let query: Select<users::Entity> = users::Entity::find().filter(users::Column::Id.is_in(ids));
+    let found = query.all(db).await?;
+    Ok(found.into_iter().map(|user| (user.id, user)).collect())
+}

@@ -1,0 +1,23 @@
+//! People in places that they would otherwise have to be invited to.
+
+use crate::organizations::insert_membership;
+use crate::{Catalog, CatalogError, Level, Membership};
+use sea_orm::prelude::Uuid;
+
+impl Catalog {
+    /// Makes a user a member, past invites and rules and without an entry in the log.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn add_member(
+        &self,
+        organization_id: Uuid,
+        user_id: i64,
+        level: Level,
+    ) -> Result<Membership, CatalogError> {
+        let now = self.now();
+        let added = insert_membership(&self.db, organization_id, user_id, level, now).await;
+        added.map_err(|error| self.error(&error))
+    }
+}

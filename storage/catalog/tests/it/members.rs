@@ -1,0 +1,260 @@
+//! Members: lists, levels, departures.
+
+use crate::crowd::add_members;
+use crate::stand::{FIRST, Stand, actor, blame};
+use Level::{Administrator, Member, Owner};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Activity, ActivityScope, Actor, Catalog, ChangeError, Level, PageRequest, User,
+};
+use uuid::Uuid;
+
+on_both!(
+    a_list_of_1000_members_takes_three_statements,
+    a_member_is_found_by_address_and_by_person,
+    levels_change_by_the_rules,
+    members_are_removed_by_the_rules,
+    the_last_owner_can_neither_be_demoted_nor_leave,
+    parallel_demotions_and_departures_leave_an_owner,
+);
+
+const FORBIDDEN: &str = "permission_denied";
+
+/// Somebody of this level.
+async fn add(stand: &Stand, name: &str, level: Level) -> User {
+    let user = stand.user(name).await;
+    let catalog = &stand.catalog;
+    catalog
+        .add_member(stand.organization, user.id, level)
+        .await
+        .unwrap();
+    user
+}
+
+async fn levels(stand: &Stand) -> Vec<(String, Level)> {
+    let page = stand
+        .catalog
+        .members_of(stand.organization, None, FIRST)
+        .await;
+    let rows = page.unwrap().rows.into_iter();
+    rows.map(|row| (row.user.first_name, row.membership.level))
+        .collect()
+}
+
+async fn a_list_of_1000_members_takes_three_statements(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    add_members(&database, 1000).await;
+    let (catalog, sent) = stand.catalog.counted();
+    let mut seen = Vec::new();
+    for offset in [0, 500, 1000] {
+        let page = PageRequest { limit: 500, offset };
+        let part = catalog
+            .members_of(stand.organization, None, page)
+            .await
+            .unwrap();
+        let statements = sent.take();
+        assert!(statements.len() <= 3, "{statements:#?}");
+        assert_eq!(part.count, 1001);
+        seen.extend(part.rows);
+    }
+    assert_eq!(seen.len(), 1001);
+    let order =
+        |member: &millrace_catalog::Member| (member.membership.joined_at, member.membership.id);
+    assert!(seen.is_sorted_by_key(order));
+    assert!(
+        seen.iter()
+            .all(|member| member.membership.user_id == member.user.id)
+    );
+    let email = Some(" Crowd7@example.com");
+    let found = catalog
+        .members_of(stand.organization, email, FIRST)
+        .await
+        .unwrap();
+    assert_eq!((found.count, sent.take().len()), (1, 1));
+    assert_eq!(found.rows[0].user.email, "crowd7@example.com");
+}
+
+async fn a_member_is_found_by_address_and_by_person(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let stranger = stand.user("stranger").await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let me = catalog.member(here, stand.ann.uuid).await.unwrap().unwrap();
+    assert_eq!((me.user.id, me.membership.level), (stand.ann.id, Owner));
+    assert!(catalog.member(here, stranger.uuid).await.unwrap().is_none());
+    assert!(
+        catalog
+            .member(Uuid::now_v7(), stand.ann.uuid)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let none = catalog
+        .members_of(here, Some("stranger@example.com"), FIRST)
+        .await;
+    assert_eq!(none.unwrap().count, 0);
+}
+
+async fn levels_change_by_the_rules(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let owner = add(&stand, "owner", Owner).await;
+    let admin = add(&stand, "admin", Administrator).await;
+    let second = add(&stand, "second", Administrator).await;
+    let member = add(&stand, "member", Member).await;
+    let stranger = stand.user("stranger").await;
+    let table = [
+        (&owner, &owner, Administrator, Err(FORBIDDEN)),
+        (&member, &member, Administrator, Err(FORBIDDEN)),
+        (&member, &second, Member, Err(FORBIDDEN)),
+        (&stranger, &member, Administrator, Err(FORBIDDEN)),
+        (&admin, &owner, Member, Err(FORBIDDEN)),
+        (&admin, &member, Owner, Err(FORBIDDEN)),
+        (&admin, &stranger, Member, Err("not_found")),
+        (&admin, &member, Administrator, Ok(())),
+        (&admin, &second, Member, Ok(())),
+        (&owner, &admin, Owner, Ok(())),
+        (&owner, &stand.ann, Member, Ok(())),
+        (&owner, &stand.ann, Member, Ok(())),
+    ];
+    for (number, (by, whom, level, expected)) in table.into_iter().enumerate() {
+        let set = catalog
+            .set_member_level(&actor(by), here, whom.uuid, level)
+            .await;
+        match expected {
+            Ok(()) => assert_eq!(set.unwrap().membership.level, level, "case {number}"),
+            Err(code) => assert_eq!(blame(set).0, code, "case {number}"),
+        }
+    }
+    let expected = [
+        ("ann", Member),
+        ("owner", Owner),
+        ("admin", Owner),
+        ("second", Member),
+        ("member", Administrator),
+    ];
+    assert_eq!(
+        levels(&stand).await,
+        expected.map(|(name, level)| (name.to_owned(), level))
+    );
+    let entry = stand.newest_entry().await;
+    assert_eq!(
+        (entry.scope, entry.activity),
+        (ActivityScope::Membership, Activity::Updated)
+    );
+    assert_eq!(entry.item_id, stand.ann.uuid.to_string());
+    assert_eq!(entry.user_id, Some(owner.id));
+    let change = &entry.detail.changes[0];
+    assert_eq!((&change.before, &change.after), (&15.into(), &1.into()));
+}
+
+async fn members_are_removed_by_the_rules(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let owner = add(&stand, "owner", Owner).await;
+    let admin = add(&stand, "admin", Administrator).await;
+    let second = add(&stand, "second", Administrator).await;
+    let member = add(&stand, "member", Member).await;
+    let other = add(&stand, "other", Member).await;
+    let stranger = stand.user("stranger").await;
+    let table = [
+        (&member, &other, Err(FORBIDDEN)),
+        (&stranger, &other, Err(FORBIDDEN)),
+        (&admin, &owner, Err(FORBIDDEN)),
+        (&admin, &stranger, Err("not_found")),
+        (&member, &member, Ok(())),
+        (&member, &member, Err("not_found")),
+        (&admin, &other, Ok(())),
+        (&admin, &second, Ok(())),
+        (&owner, &stand.ann, Ok(())),
+        (&owner, &owner, Err("invalid_input")),
+    ];
+    for (number, (by, whom, expected)) in table.into_iter().enumerate() {
+        let removed = catalog.remove_member(&actor(by), here, whom.uuid).await;
+        match expected {
+            Ok(()) => removed.unwrap(),
+            Err(code) => assert_eq!(blame(removed).0, code, "case {number}"),
+        }
+    }
+    let names: Vec<_> = levels(&stand)
+        .await
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["owner", "admin"]);
+    let entry = stand.newest_entry().await;
+    assert_eq!(
+        (entry.activity, &*entry.detail.name),
+        (Activity::Deleted, "ann@example.com")
+    );
+}
+
+async fn the_last_owner_can_neither_be_demoted_nor_leave(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here, ann) = (&stand.catalog, stand.organization, stand.ann.uuid);
+    let operator = Actor::command_line();
+    for by in [&stand.owner, &operator] {
+        let refused = catalog.remove_member(by, here, ann).await;
+        assert_eq!(blame(refused), ("invalid_input", None));
+    }
+    let refused = catalog
+        .set_member_level(&operator, here, ann, Administrator)
+        .await;
+    assert_eq!(blame(refused), ("invalid_input", None));
+    let second = add(&stand, "second", Member).await;
+    let promoted = catalog
+        .set_member_level(&operator, here, second.uuid, Owner)
+        .await;
+    promoted.unwrap();
+    catalog
+        .remove_member(&stand.owner, here, ann)
+        .await
+        .unwrap();
+    assert_eq!(levels(&stand).await, [("second".to_owned(), Owner)]);
+}
+
+/// What one of many does at the same time as the others.
+async fn attack(
+    catalog: Catalog,
+    here: Uuid,
+    owners: Vec<User>,
+    number: usize,
+) -> Result<(), ChangeError> {
+    let by = &owners[number % owners.len()];
+    let whom = &owners[(number * 7 + number / owners.len()) % owners.len()];
+    let by = if number.is_multiple_of(11) {
+        Actor::command_line()
+    } else {
+        actor(by)
+    };
+    if number.is_multiple_of(3) {
+        return catalog.remove_member(&by, here, whom.uuid).await;
+    }
+    let set = catalog.set_member_level(&by, here, whom.uuid, Administrator);
+    set.await.map(drop)
+}
+
+async fn parallel_demotions_and_departures_leave_an_owner(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let mut owners = vec![stand.ann.clone()];
+    for number in 1..8 {
+        owners.push(add(&stand, &format!("owner{number}"), Owner).await);
+    }
+    let attacks: Vec<_> = (0..50)
+        .map(|number| {
+            let (catalog, owners) = (stand.catalog.clone(), owners.clone());
+            tokio::spawn(attack(catalog, stand.organization, owners, number))
+        })
+        .collect();
+    let mut done = 0;
+    for attack in attacks {
+        match attack.await.unwrap() {
+            Ok(()) => done += 1,
+            Err(ChangeError::Catalog(error)) => panic!("{error}"),
+            Err(_) => {}
+        }
+    }
+    let left = levels(&stand).await;
+    let owners_left = left.iter().filter(|(_, level)| *level == Owner).count();
+    assert!(owners_left >= 1, "{left:?}");
+    assert!(done >= 1 && owners_left < owners.len(), "{done} {left:?}");
+}
