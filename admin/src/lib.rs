@@ -18,7 +18,7 @@
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`proxy_check`] | how far a reverse proxy's domain is |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
-//! | `patch`, `timestamp` | types of fields |
+//! | `patch`, `timestamp`, `level_number` | types of fields |
 //!
 //! Invariants:
 //!
@@ -43,6 +43,7 @@ pub mod domain_name;
 mod error;
 mod etag;
 mod idempotency;
+mod level_number;
 pub mod mail;
 mod openapi;
 mod operation;

@@ -2,9 +2,11 @@
 
 mod activity;
 pub(crate) mod documentation;
+mod members;
 mod organizations;
 mod personal_api_keys;
 mod projects;
+mod users;
 
 use crate::operation::Operation;
 use documentation::Published;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     [
         activity::operations(),
+        members::operations(),
         organizations::operations(),
         personal_api_keys::operations(),
         projects::operations(),

@@ -42,27 +42,36 @@ impl Answer {
 
 impl Fixture {
     pub async fn new() -> Self {
-        // Tests that are about the throttle set its limits.
-        Self::with(ApiConfig {
-            requests_per_minute_max: 0,
-            requests_per_hour_max: 0,
-            ..ApiConfig::default()
-        })
-        .await
+        Self::with_services(|_| ()).await
     }
 
     pub async fn with(config: ApiConfig) -> Self {
+        Self::with_services(|services| services.config = config).await
+    }
+
+    /// With collaborators of the test's own.
+    pub async fn with_services(set: impl FnOnce(&mut Services)) -> Self {
         let database = TestDatabase::sqlite();
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         let mut services = Services::new(catalog.clone());
-        services.config = config;
+        services.config = Self::unthrottled();
+        set(&mut services);
         let api = millrace_admin::routes(services).unwrap();
         Self {
             catalog,
             made: made.unwrap().unwrap(),
             api: api.map(Reply::into_response).boxed(),
             database,
+        }
+    }
+
+    /// Tests that are about the throttle set its limits.
+    fn unthrottled() -> ApiConfig {
+        ApiConfig {
+            requests_per_minute_max: 0,
+            requests_per_hour_max: 0,
+            ..ApiConfig::default()
         }
     }
 

@@ -18,6 +18,7 @@ mod document;
 mod fixture;
 mod idempotency;
 mod mail;
+mod members;
 mod organizations;
 mod personal_api_keys;
 mod projects;

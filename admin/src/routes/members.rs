@@ -1,0 +1,140 @@
+//! `/api/organizations/:organization_id/members/`.
+
+use super::users::UserBody;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::level_number::LevelNumber;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::patch::Patch;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{Level, Member, Need};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+const ALL: &str = "/api/organizations/{organization_id}/members/";
+const ONE: &str = "/api/organizations/{organization_id}/members/{user_uuid}/";
+/// Stands for the caller.
+const ME: &str = "@me";
+const READ: [Need; 1] = [Need::read("organization_member")];
+const WRITE: [Need; 1] = [Need::write("organization_member")];
+
+/// This resource's rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::list(ALL, list)
+            .about("List the members of an organization")
+            .note("Who came first is first.")
+            .query(
+                "email",
+                "string",
+                "Only the member with this address, in any case.",
+            )
+            .scopes(&READ),
+        Operation::get(ONE, retrieve)
+            .about("Read a member")
+            .note("`@me` in the place of the user's UUID is the caller.")
+            .scopes(&READ),
+        Operation::patch(ONE, &["level"], change)
+            .about("Change the level of a member")
+            .note(
+                "Nobody changes their own level, that of a member above them, or gives one above \
+                 their own. An owner may make others owners; the last owner stays one.",
+            )
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "invalid_input", "The last owner would be none."),
+        Operation::delete(ONE, remove)
+            .about("Remove a member")
+            .note(
+                "Everybody may leave; administrators remove members and one another, owners \
+                 everybody. The roles go with the membership; keys stay and lose access.",
+            )
+            .scopes(&WRITE)
+            .fails(400, "invalid_input", "The last owner stays."),
+    ]
+}
+
+/// A member of an organization.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OrganizationMember")]
+struct MemberBody {
+    /// Of the membership.
+    id: Uuid,
+    user: UserBody,
+    level: LevelNumber,
+    joined_at: Timestamp,
+    updated_at: Timestamp,
+    /// Always false: there are keys only.
+    is_2fa_enabled: bool,
+    /// Always false: there are keys only.
+    has_social_auth: bool,
+}
+
+impl From<Member> for MemberBody {
+    fn from(member: Member) -> Self {
+        let membership = member.membership;
+        Self {
+            id: membership.id,
+            user: member.user.into(),
+            level: membership.level.into(),
+            joined_at: membership.joined_at.into(),
+            updated_at: membership.updated_at.into(),
+            is_2fa_enabled: false,
+            has_social_auth: false,
+        }
+    }
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchOrganizationMember")]
+#[serde(default)]
+struct PatchBody {
+    level: Patch<LevelNumber>,
+}
+
+async fn list(context: Context) -> Result<Envelope<MemberBody>, ApiError> {
+    let (id, page) = (context.organization_id()?, context.page());
+    let email = context.query("email");
+    let found = context
+        .catalog()
+        .members_of(id, email.as_deref(), page)
+        .await?;
+    Ok(context.envelope(page, found))
+}
+
+async fn retrieve(context: Context) -> Result<MemberBody, ApiError> {
+    let (id, user_uuid) = (context.organization_id()?, user_uuid(&context)?);
+    let found = context.catalog().member(id, user_uuid).await?;
+    found.map(MemberBody::from).ok_or_else(ApiError::not_found)
+}
+
+async fn change(context: Context, change: PatchBody) -> Result<MemberBody, ApiError> {
+    let (id, user_uuid) = (context.organization_id()?, user_uuid(&context)?);
+    let Patch::Value(LevelNumber(level)) = change.level else {
+        return retrieve(context).await;
+    };
+    let actor = context.actor()?;
+    let changed = context
+        .catalog()
+        .set_member_level(&actor, id, user_uuid, level);
+    Ok(changed.await?.into())
+}
+
+async fn remove(context: Context) -> Result<(), ApiError> {
+    let (id, user_uuid) = (context.organization_id()?, user_uuid(&context)?);
+    let actor = context.actor()?;
+    Ok(context
+        .catalog()
+        .remove_member(&actor, id, user_uuid)
+        .await?)
+}
+
+fn user_uuid(context: &Context) -> Result<Uuid, ApiError> {
+    if context.text("user_uuid") == ME {
+        return Ok(context.caller()?.user.uuid);
+    }
+    context.uuid("user_uuid")
+}

@@ -1,0 +1,42 @@
+//! A user, as other resources embed them.
+
+use millrace_catalog::User;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// A person with an account.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "User")]
+pub(crate) struct UserBody {
+    id: i64,
+    uuid: Uuid,
+    /// The id under which the person's own events would come.
+    distinct_id: String,
+    /// May be empty.
+    first_name: String,
+    /// May be empty.
+    last_name: String,
+    #[schemars(extend("format" = "email"))]
+    email: String,
+    /// Null if it was never asked.
+    is_email_verified: Option<bool>,
+    /// A drawing for front ends; there is none.
+    hedgehog_config: Option<Map<String, Value>>,
+}
+
+impl From<User> for UserBody {
+    fn from(user: User) -> Self {
+        Self {
+            id: user.id,
+            uuid: user.uuid,
+            distinct_id: user.distinct_id,
+            first_name: user.first_name,
+            last_name: user.last_name,
+            email: user.email,
+            is_email_verified: user.is_email_verified,
+            hedgehog_config: None,
+        }
+    }
+}
