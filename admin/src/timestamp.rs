@@ -2,7 +2,7 @@
 
 use millrace_catalog::UtcTime;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use time::format_description::well_known::{Iso8601, Rfc3339};
 use time::{OffsetDateTime, UtcOffset};
@@ -30,8 +30,7 @@ pub(crate) fn parse(text: &str) -> Option<UtcTime> {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = self.0.to_datetime().format(&Rfc3339);
-        serializer.serialize_str(&text.map_err(ser::Error::custom)?)
+        self.0.serialize(serializer)
     }
 }
 
@@ -69,7 +68,7 @@ mod tests {
             ("2025-03-01T10:00:00+02:00", Some("2025-03-01T08:00:00Z")),
             (
                 "2025-03-01T10:00:00.250000-0130",
-                Some("2025-03-01T11:30:00.25Z"),
+                Some("2025-03-01T11:30:00.250000Z"),
             ),
             ("2025-03-01T10:00Z", Some("2025-03-01T10:00:00Z")),
             ("20250301T100000Z", Some("2025-03-01T10:00:00Z")),

@@ -36,6 +36,7 @@ mod bootstrap;
 mod crowd;
 mod fixture;
 mod historical_migrations;
+mod idempotency;
 mod members;
 mod open;
 mod organization_changes;
