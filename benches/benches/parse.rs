@@ -64,7 +64,7 @@ fn facts() -> Facts<'static> {
 
 fn millrace(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
     let mut parser = Parser::default();
-    let mut body = body.to_vec();
+    let body = body.to_vec();
     let facts = facts();
     let project = Project {
         team_id: TeamId(1),
@@ -73,9 +73,7 @@ fn millrace(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
     group.bench_function(format!("millrace/{name}"), |bencher| {
         bencher.iter(|| {
             let parsed = parser
-                .parse(black_box(&mut body), &facts, &mut |_| {
-                    KeyLookup::Found(project)
-                })
+                .parse(black_box(&body), &facts, &mut |_| KeyLookup::Found(project))
                 .unwrap();
             assert_eq!(parsed.report.rejected_count, 0);
             parser.recycle(black_box(parsed.batch));

@@ -67,7 +67,7 @@ fn minimum(mut run: impl FnMut()) -> Duration {
     least
 }
 
-fn parse_of(mut body: Vec<u8>) -> impl FnMut() {
+fn parse_of(body: Vec<u8>) -> impl FnMut() {
     let facts = Facts {
         received_at: Micros(1_795_189_091_100_000),
         request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
@@ -87,9 +87,7 @@ fn parse_of(mut body: Vec<u8>) -> impl FnMut() {
     let mut parser = Parser::default();
     move || {
         let parsed = parser
-            .parse(black_box(&mut body), &facts, &mut |_| {
-                KeyLookup::Found(project)
-            })
+            .parse(black_box(&body), &facts, &mut |_| KeyLookup::Found(project))
             .unwrap();
         parser.recycle(black_box(parsed.batch));
     }

@@ -1,6 +1,8 @@
-//! One core's spare buffers.
+//! One core's spare buffers, and bodies in one piece.
 
+use bytes::Bytes;
 use std::cell::RefCell;
+use std::ops::Deref;
 
 /// Buffers kept at most.
 const KEPT_MAX: usize = 64;
@@ -26,6 +28,36 @@ impl Buffers {
         if spare.len() < KEPT_MAX && buffer.capacity() <= KEPT_BYTES_MAX {
             buffer.clear();
             spare.push(buffer);
+        }
+    }
+}
+
+/// A whole body in one piece, wherever that is.
+#[derive(Debug)]
+pub enum Whole {
+    /// Where hyper read it to: it came in one frame, as most do, and was never copied.
+    Frame(Bytes),
+    /// Gathered from several frames, or decoded.
+    Buffer(Vec<u8>),
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Frame(bytes) => bytes,
+            Self::Buffer(bytes) => bytes,
+        }
+    }
+}
+
+impl Whole {
+    /// Lets go of it, for the next one.
+    pub fn recycle(self, buffers: &Buffers) {
+        match self {
+            Self::Frame(bytes) => drop(bytes),
+            Self::Buffer(bytes) => buffers.put(bytes),
         }
     }
 }

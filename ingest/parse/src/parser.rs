@@ -27,14 +27,10 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Parses a decoded body: JSON text.
-    ///
-    /// `body` holds the same bytes afterwards, so that it can be parsed again; its capacity may
-    /// have grown by 64, as the parser reads a few bytes past the end. `find` looks into the key
-    /// cache without waiting.
+    /// Parses a decoded body: JSON text. `find` looks into the key cache without waiting.
     pub fn parse(
         &mut self,
-        body: &mut Vec<u8>,
+        body: &[u8],
         facts: &Facts<'_>,
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
@@ -54,7 +50,7 @@ impl Parser {
     }
 
     /// Takes a body apart into `document`.
-    fn read(&mut self, body: &mut Vec<u8>, limits: Limits) -> Result<(), Refused> {
+    fn read(&mut self, body: &[u8], limits: Limits) -> Result<(), Refused> {
         self.index.build(body)?;
         walk::walk(
             body,
@@ -74,7 +70,7 @@ impl Parser {
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
         slow::repair(body, facts.limits.depth_max, repaired)?;
-        self.read(&mut repaired.text, facts.limits)
+        self.read(&repaired.text, facts.limits)
             .map_err(|Refused| slow::invalid_json(0))?;
         self.repaired.nulls.clone_from(&repaired.nulls);
         self.request(&repaired.text, facts, find)

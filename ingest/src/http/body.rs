@@ -6,6 +6,7 @@
 //! connections use the budget up.
 
 use crate::budget::Share;
+use crate::buffers::{Buffers, Whole};
 use crate::config::HttpLimits;
 use bytes::Bytes;
 use http::StatusCode;
@@ -23,38 +24,43 @@ const SHARE_STEP_BYTES: usize = 64 << 10;
 /// The most that is allocated on the strength of a declared length alone.
 const RESERVE_BYTES_MAX: usize = 1 << 20;
 
-/// Appends the body to `out`.
+/// Reads the body into one piece.
 pub async fn gather(
     body: &mut Incoming,
-    out: &mut Vec<u8>,
+    buffers: &Buffers,
     share: &mut Share,
     limits: &HttpLimits,
-) -> Result<(), ApiError> {
+) -> Result<Whole, ApiError> {
     let declared = body.size_hint().lower();
     if declared > limits.body_bytes_max as u64 {
         return Err(too_large(limits));
     }
-    out.reserve(
-        usize::try_from(declared)
-            .unwrap_or(0)
-            .min(RESERVE_BYTES_MAX),
-    );
+    let mut out: Option<Vec<u8>> = None;
     let mut pace = Pace::new(limits);
     while let Some(frame) = poll_fn(|cx| pace.poll_frame(body, cx)).await? {
         let Ok(bytes) = frame.into_data() else {
             continue; // Trailers mean nothing here.
         };
-        let len = out.len() + bytes.len();
+        let len = pace.bytes + bytes.len();
         if len > limits.body_bytes_max {
             return Err(too_large(limits));
         }
         if !share.grow_to(len.next_multiple_of(SHARE_STEP_BYTES)) {
             return Err(overloaded());
         }
-        out.extend_from_slice(&bytes);
         pace.arrived(bytes.len())?;
+        if out.is_none() && body.is_end_stream() {
+            return Ok(Whole::Frame(bytes));
+        }
+        let out = out.get_or_insert_with(|| {
+            let mut out = buffers.take();
+            let declared = usize::try_from(declared).unwrap_or(0);
+            out.reserve(declared.min(RESERVE_BYTES_MAX));
+            out
+        });
+        out.extend_from_slice(&bytes);
     }
-    Ok(())
+    Ok(out.map_or_else(|| Whole::Frame(Bytes::new()), Whole::Buffer))
 }
 
 /// Whether a body keeps coming.

@@ -28,7 +28,7 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         return Err(unclear_flag(name));
     }
     let protocol = protocol(call)?;
-    let Payload { mut json, share } = payload::read(call, &query, body).await?;
+    let Payload { json, share } = payload::read(call, &query, body).await?;
     let facts = Facts {
         received_at: call.received_at,
         request_id: call.request_id,
@@ -52,9 +52,9 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         true => None,
         false => Some(reserve(call.core, lane, json.len())?),
     };
-    let parsed = parse(call, &mut json, &facts).await?;
+    let parsed = parse(call, &json, &facts).await?;
     let told = Told::of(&parsed, call.route == Route::V1);
-    call.core.buffers.put(json);
+    json.recycle(&call.core.buffers);
     if stores(&parsed)
         && let Some(slot) = slot
     {
@@ -96,7 +96,7 @@ fn protocol<'a>(call: &Call<'a>) -> Result<Protocol<'a>, ApiError> {
 }
 
 /// Parses, and looks up the key when it is not in the cache.
-async fn parse(call: &Call<'_>, json: &mut Vec<u8>, facts: &Facts<'_>) -> Result<Parsed, ApiError> {
+async fn parse(call: &Call<'_>, json: &[u8], facts: &Facts<'_>) -> Result<Parsed, ApiError> {
     let keys = &call.core.shared.deps.keys;
     let mut looked_up: Vec<(String, KeyLookup)> = Vec::new();
     loop {

@@ -168,16 +168,10 @@ async fn finish_body(call: &Call<'_>, body: &mut Incoming, answer: &mut Answer) 
 /// Reads a body that means nothing, so that the connection can be used again.
 async fn skim(call: &Call<'_>, incoming: &mut Incoming) -> Result<(), ApiError> {
     let mut share = call.core.shared.budget.share();
-    let mut skimmed = call.core.buffers.take();
-    body::gather(
-        incoming,
-        &mut skimmed,
-        &mut share,
-        &call.core.shared.config.limits,
-    )
-    .await?;
+    let limits = &call.core.shared.config.limits;
+    let skimmed = body::gather(incoming, &call.core.buffers, &mut share, limits).await?;
     call.body_ended.set(true);
-    call.core.buffers.put(skimmed);
+    skimmed.recycle(&call.core.buffers);
     Ok(())
 }
 

@@ -5,8 +5,10 @@ use super::encoding::Encoding;
 use super::query::Query;
 use super::{Call, form};
 use crate::budget::Share;
+use crate::buffers::Whole;
 use crate::core::Core;
 use crate::metrics::Stage;
+use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
 use millrace_parse::{ApiError, ErrorType};
@@ -15,7 +17,7 @@ use std::borrow::Cow;
 /// A body as JSON, and the memory it is accounted for.
 pub struct Payload {
     /// The JSON text, not yet looked at.
-    pub json: Vec<u8>,
+    pub json: Whole,
     /// Held until the request is answered.
     pub share: Share,
 }
@@ -41,10 +43,10 @@ pub async fn read(
         form: call.head.form,
     };
     let mut share = core.shared.budget.share();
-    let mut sent = core.buffers.take();
+    let mut sent = Whole::Frame(Bytes::new());
     if call.parts.method != Method::GET {
         let started = call.now();
-        gather(body, &mut sent, &mut share, &core.shared.config.limits).await?;
+        sent = gather(body, &core.buffers, &mut share, &core.shared.config.limits).await?;
         call.body_ended.set(true);
         call.took(Stage::Body, started);
     }
@@ -66,7 +68,7 @@ pub async fn read(
 }
 
 /// A whole body: compressed, a form, both, or neither.
-fn decode_body(core: &Core, sent: Vec<u8>, hints: Hints) -> Result<Vec<u8>, ApiError> {
+fn decode_body(core: &Core, sent: Whole, hints: Hints) -> Result<Whole, ApiError> {
     // A form's encodings are its field's, not the body's; its body may be compressed besides.
     let compression = if hints.form && !is_compressed(&sent) {
         Encoding::Identity
@@ -99,7 +101,7 @@ fn is_compressed(sent: &[u8]) -> bool {
 }
 
 /// A form's field `data`.
-fn decode_form(core: &Core, body: &[u8], hint: Encoding) -> Result<Vec<u8>, ApiError> {
+fn decode_form(core: &Core, body: &[u8], hint: Encoding) -> Result<Whole, ApiError> {
     if body.is_empty() {
         return Err(empty_body());
     }
@@ -119,11 +121,11 @@ fn decode_form(core: &Core, body: &[u8], hint: Encoding) -> Result<Vec<u8>, ApiE
 }
 
 /// The value of `data`: JSON, base64 or LZString.
-fn decode_data(core: &Core, data: &[u8], hint: Encoding) -> Result<Vec<u8>, ApiError> {
+fn decode_data(core: &Core, data: &[u8], hint: Encoding) -> Result<Whole, ApiError> {
     let mut copy = core.buffers.take();
     copy.extend_from_slice(data);
     let encoding = form::encoding_of_data(data, hint);
-    let json = step(core, encoding, copy)?;
+    let json = step(core, encoding, Whole::Buffer(copy))?;
     if encoding == Encoding::Base64 {
         unwrap_magic(core, json)
     } else {
@@ -132,13 +134,13 @@ fn decode_data(core: &Core, data: &[u8], hint: Encoding) -> Result<Vec<u8>, ApiE
 }
 
 /// Base64 may hold something compressed, which shows by its first bytes.
-fn unwrap_magic(core: &Core, decoded: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+fn unwrap_magic(core: &Core, decoded: Whole) -> Result<Whole, ApiError> {
     let encoding = Encoding::of_magic(&decoded);
     step(core, encoding, decoded)
 }
 
 /// Takes one encoding off.
-fn step(core: &Core, encoding: Encoding, sent: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+fn step(core: &Core, encoding: Encoding, sent: Whole) -> Result<Whole, ApiError> {
     let bytes_max = core.shared.config.limits.decoded_bytes_max;
     if encoding == Encoding::Identity && sent.len() <= bytes_max {
         return Ok(sent);
@@ -147,8 +149,8 @@ fn step(core: &Core, encoding: Encoding, sent: Vec<u8>) -> Result<Vec<u8>, ApiEr
     core.decoder
         .borrow_mut()
         .decode(encoding, &sent, &mut out, bytes_max)?;
-    core.buffers.put(sent);
-    Ok(out)
+    sent.recycle(&core.buffers);
+    Ok(Whole::Buffer(out))
 }
 
 fn content_encoding(call: &Call<'_>) -> Result<Encoding, ApiError> {

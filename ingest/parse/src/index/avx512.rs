@@ -6,14 +6,16 @@
 //! Escapes are noted on the way; simd-json does not hand them out.
 
 use std::arch::x86_64::{
-    __m128i, __m512i, _mm_clmulepi64_si128, _mm_set_epi64x, _mm512_add_epi32, _mm512_and_si512,
-    _mm512_cmpeq_epi8_mask, _mm512_cmplt_epu8_mask, _mm512_maskz_compress_epi32,
-    _mm512_movepi8_mask, _mm512_or_si512, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_shuffle_epi8,
-    _mm512_srli_epi16, _mm512_test_epi8_mask,
+    __m128i, __m512i, _MM_HINT_T0, _mm_clmulepi64_si128, _mm_prefetch, _mm_set_epi64x,
+    _mm512_add_epi32, _mm512_and_si512, _mm512_cmpeq_epi8_mask, _mm512_cmplt_epu8_mask,
+    _mm512_maskz_compress_epi32, _mm512_movepi8_mask, _mm512_or_si512, _mm512_set1_epi8,
+    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_test_epi8_mask,
 };
 
 /// Bytes that are looked at together.
 const BLOCK_BYTES: usize = 64;
+/// How far ahead memory is fetched.
+const PREFETCH_BYTES: usize = 1024;
 
 /// Classes of structural characters, a bit each: comma, colon, brackets and braces.
 const STRUCTURE: i8 = 0b0_0111;
@@ -78,6 +80,7 @@ pub(super) fn find(body: &[u8], marks: &mut Vec<u32>, escapes: &mut Vec<u32>) ->
         if marks.len() - len < BLOCK_BYTES {
             marks.resize(marks.len() * 2 + BLOCK_BYTES, 0);
         }
+        prefetch(block);
         let found = state.block(block, base, escapes);
         let out = marks.get_mut(len..)?.first_chunk_mut::<BLOCK_BYTES>()?;
         pack(found, base, out);
@@ -88,6 +91,18 @@ pub(super) fn find(body: &[u8], marks: &mut Vec<u32>, escapes: &mut Vec<u32>) ->
         marks_len: len,
         is_ascii: _mm512_movepi8_mask(state.any) == 0,
     })
+}
+
+/// Fetches what lies [`PREFETCH_BYTES`] behind a block. The kernel has just copied the body in, by
+/// a way that leaves it in an outer cache.
+#[inline]
+fn prefetch(block: &[u8; BLOCK_BYTES]) {
+    let ahead = block.as_ptr().wrapping_add(PREFETCH_BYTES);
+    #[expect(unsafe_code, reason = "takes a pointer")]
+    // SAFETY: a hint, which may name any address.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+    }
 }
 
 impl State {

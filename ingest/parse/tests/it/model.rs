@@ -214,9 +214,7 @@ proptest! {
                 _ => bytes.truncate(at.max(1)),
             }
         }
-        let before = bytes.clone();
-        let result = Parser::default().parse(&mut bytes, &facts(), &mut find);
-        prop_assert_eq!(&bytes, &before);
+        let result = Parser::default().parse(&bytes, &facts(), &mut find);
         if let Err(ParseError::Refused(error)) = result {
             prop_assert!(error.status.is_client_error());
         }
@@ -224,7 +222,6 @@ proptest! {
 
     #[test]
     fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut bytes = bytes;
-        let _ = Parser::default().parse(&mut bytes, &facts(), &mut find);
+        let _ = Parser::default().parse(&bytes, &facts(), &mut find);
     }
 }

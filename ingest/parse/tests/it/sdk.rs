@@ -102,13 +102,13 @@ fn replay(recording: &Value) -> Vec<Event> {
         protocol,
         ..facts()
     };
-    let mut body = body(recording);
+    let body = body(recording);
     let found = |key: &str| {
         assert_eq!(key, RECORDED_KEY);
         crate::support::find(crate::support::KEY)
     };
     let parsed = millrace_parse::Parser::default()
-        .parse(&mut body, &facts, &mut |key| -> KeyLookup { found(key) })
+        .parse(&body, &facts, &mut |key| -> KeyLookup { found(key) })
         .unwrap();
     assert_eq!(parsed.report.rejected_count, 0, "{:?}", parsed.report);
     assert_eq!(

@@ -40,10 +40,8 @@ pub fn find(key: &str) -> KeyLookup {
 /// Parses twice with one parser: the second time must see what the first saw.
 pub fn parse(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> Result<Parsed, ParseError> {
     let mut parser = Parser::default();
-    let mut bytes = body.as_ref().to_vec();
-    let first = parser.parse(&mut bytes, facts, &mut find);
-    assert_eq!(bytes, body.as_ref(), "the body is left as it was");
-    let second = parser.parse(&mut bytes, facts, &mut find);
+    let first = parser.parse(body.as_ref(), facts, &mut find);
+    let second = parser.parse(body.as_ref(), facts, &mut find);
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
     second
 }
