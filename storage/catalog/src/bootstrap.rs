@@ -104,7 +104,7 @@ impl Catalog {
             email: owner_email.clone(),
             ..NewUser::default()
         };
-        let owner = insert_user(within, owner, now).await?;
+        let owner = insert_user(within, owner, None, now).await?;
         insert_membership(within, organization.id, owner.id, Level::Owner, now).await?;
         let project = insert_project(within, organization.id, project, now).await?;
         self.organization_made(within, &Actor::System, &organization, &project)

@@ -158,7 +158,7 @@ impl PersonalKey {
     /// Whether this is the key whose hash was kept; takes the same time wherever they differ.
     #[must_use]
     pub fn has_hash(&self, kept: &str) -> bool {
-        self.hash().as_bytes().ct_eq(kept.as_bytes()).into()
+        is_hash_of(self.0.as_bytes(), kept)
     }
 }
 
@@ -221,6 +221,11 @@ fn checksum(random: &[u8]) -> [char; CHECKSUM_CHARS] {
 fn base62_digit(value: u32) -> char {
     let digit = BASE62.get(value as usize % BASE62.len());
     char::from(digit.copied().unwrap_or(b'0'))
+}
+
+/// Whether `kept` is the hash of a secret; takes the same time wherever they differ.
+pub(crate) fn is_hash_of(secret: &[u8], kept: &str) -> bool {
+    sha256_hex(secret).as_bytes().ct_eq(kept.as_bytes()).into()
 }
 
 /// SHA-256 in lower-case hex.

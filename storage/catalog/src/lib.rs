@@ -10,6 +10,7 @@
 //! | `plugins` | the five views of plugins, their source, their use |
 //! | `proxy_records` | domains that shall lead to us |
 //! | `historical_migrations` | imports: asked for, decided, counted |
+//! | `invites` | inviting and accepting |
 //! | `organizations`, `members`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
@@ -37,6 +38,7 @@ mod error;
 mod features;
 mod historical_migrations;
 mod idempotency;
+mod invites;
 pub mod key;
 mod level;
 mod members;
@@ -62,6 +64,9 @@ pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
+pub use entities::organization_invites::{
+    Model as InviteRecord, ProjectAccess, ProjectAccessLevel, ProjectAccesses,
+};
 pub use entities::organization_memberships::Model as Membership;
 pub use entities::organizations::{FeatureKeys, Model as Organization};
 pub use entities::personal_api_keys::{Model as PersonalKeyRecord, OrganizationIds};
@@ -76,6 +81,7 @@ pub use historical_migrations::{
     HistoricalAllowance, HistoricalDecision, HistoricalGrant, NewHistoricalMigration,
 };
 pub use idempotency::{IdempotencyClaim, KeptAnswer};
+pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
 pub use members::Member;
 pub use millrace_rows::TeamId;

@@ -23,6 +23,20 @@ pub(crate) fn checked_name(
     Ok(name.to_owned())
 }
 
+/// A text of at most `chars_max` characters; may be empty.
+pub(crate) fn checked_text(
+    field: &'static str,
+    text: &str,
+    chars_max: usize,
+) -> Result<String, ChangeError> {
+    let text = text.trim();
+    if text.chars().count() > chars_max {
+        let detail = format!("At most {chars_max} characters are kept here.");
+        return Err(ChangeError::invalid(field, "max_length", detail));
+    }
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +51,8 @@ mod tests {
             assert_eq!(violation.code, code);
             assert_eq!(violation.field.as_deref(), Some("name"));
         }
+        assert_eq!(checked_text("note", "", 3).unwrap(), "");
+        let error = checked_text("note", "abcd", 3).unwrap_err();
+        assert_eq!(error.violation().unwrap().code, "max_length");
     }
 }

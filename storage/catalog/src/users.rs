@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::entities::users;
 use crate::error::{CatalogError, ChangeError, is_duplicate};
 use crate::time::UtcTime;
+use email_address::{EmailAddress, Options};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter, QueryOrder,
@@ -35,7 +36,7 @@ impl Catalog {
             email: email.clone(),
             ..new
         };
-        match insert_user(&self.db, new, self.now()).await {
+        match insert_user(&self.db, new, None, self.now()).await {
             Ok(user) => Ok(user),
             Err(error) if is_duplicate(&error) => Err(ChangeError::EmailTaken(email)),
             Err(error) => Err(self.error(&error).into()),
@@ -72,21 +73,30 @@ impl Catalog {
 /// An address in lower case. Only a mail can prove it; this refuses what is plainly none.
 pub(crate) fn checked_email(email: &str) -> Result<String, ChangeError> {
     let email = email.trim().to_lowercase();
-    let parts = email.split_once('@');
-    let plausible = parts.is_some_and(|(local, domain)| {
-        !local.is_empty() && !domain.is_empty() && !domain.contains('@')
-    });
-    let printable = !email.contains(|c: char| c.is_whitespace() || c.is_control());
-    if plausible && printable && email.chars().count() <= EMAIL_CHARS_MAX {
+    if is_email(&email) {
         Ok(email)
     } else {
         Err(ChangeError::BadEmail(email))
     }
 }
 
+/// Whether mail could be sent there: by RFC 5322, without a name beside it, and without the
+/// white space that it allows in quotes.
+pub(crate) fn is_email(email: &str) -> bool {
+    let strict = Options::default()
+        .without_display_text()
+        .without_domain_literal()
+        .with_no_minimum_sub_domains();
+    let printable = !email.contains(|c: char| c.is_whitespace() || c.is_control());
+    printable
+        && email.chars().count() <= EMAIL_CHARS_MAX
+        && EmailAddress::parse_with_options(email, strict).is_ok()
+}
+
 pub(crate) async fn insert_user<C: ConnectionTrait>(
     db: &C,
     new: NewUser,
+    is_email_verified: Option<bool>,
     now: UtcTime,
 ) -> Result<users::Model, DbErr> {
     let uuid = Uuid::now_v7();
@@ -97,7 +107,7 @@ pub(crate) async fn insert_user<C: ConnectionTrait>(
         email: ActiveValue::Set(new.email),
         first_name: ActiveValue::Set(new.first_name),
         last_name: ActiveValue::Set(new.last_name),
-        is_email_verified: ActiveValue::Set(None),
+        is_email_verified: ActiveValue::Set(is_email_verified),
         is_active: ActiveValue::Set(true),
         created_at: ActiveValue::Set(now),
         updated_at: ActiveValue::Set(now),
@@ -117,7 +127,9 @@ mod tests {
         );
         assert_eq!(checked_email("owner@localhost").unwrap(), "owner@localhost");
         let long = format!("{}@b", "a".repeat(254));
-        for wrong in ["", "ann", "@b", "a@", "a@b@c", "a b@c", "a\n@c", &long] {
+        for wrong in [
+            "", "ann", "@b", "a@", "a@b@c", "a b@c", "a\n@c", "A <a@b>", "a@[::1]", &long,
+        ] {
             assert!(checked_email(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -4,6 +4,8 @@
 
 mod change;
 
+pub(crate) use change::member_deed;
+
 use crate::catalog::Catalog;
 use crate::entities::{organization_memberships as memberships, users};
 use crate::error::CatalogError;

@@ -74,7 +74,7 @@ impl Terms {
 
 impl Catalog {
     /// Makes a key for a user who is locked, if there is room for one more.
-    async fn add_key(
+    pub(crate) async fn add_key(
         &self,
         within: &DatabaseTransaction,
         actor: &Actor,

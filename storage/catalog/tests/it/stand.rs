@@ -2,8 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityEntry, ActivityFilter, Actor, Caller, Catalog, ChangeError, NewPersonalKey, NewUser,
-    PageRequest, Scopes, User, Violation,
+    ActivityEntry, ActivityFilter, ActivityScope, Actor, Caller, Catalog, ChangeError,
+    NewPersonalKey, NewUser, PageRequest, Scopes, User, Violation,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -77,13 +77,18 @@ impl Stand {
 
     /// The newest entry of the activity log.
     pub async fn newest_entry(&self) -> ActivityEntry {
+        self.entries(None).await.remove(0)
+    }
+
+    /// The entries of a scope, newest first.
+    pub async fn entries(&self, scope: impl Into<Option<ActivityScope>>) -> Vec<ActivityEntry> {
         let filter = ActivityFilter {
             organization_id: self.organization,
-            scopes: Vec::new(),
+            scopes: scope.into().into_iter().collect(),
             item_id: None,
         };
-        let entries = self.catalog.list_activity(&filter, FIRST).await.unwrap();
-        entries.rows.into_iter().next().unwrap()
+        let entries = self.catalog.list_activity(&filter, FIRST).await;
+        entries.unwrap().rows
     }
 }
 

@@ -1,0 +1,88 @@
+//! Invites: who may become a member.
+
+use crate::{Level, UtcTime};
+use sea_orm::FromJsonQueryResult;
+use sea_orm::entity::prelude::{
+    ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+    EnumIter, PrimaryKeyTrait, Uuid,
+};
+use serde::{Deserialize, Serialize};
+
+/// One invite; an address has at most one in an organization.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "organization_invites")]
+pub struct Model {
+    /// UUID v7. It opens nothing: the token does.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    /// Where to.
+    pub organization_id: Uuid,
+    /// Where the mail goes: the part before the `@` as it was written, the rest in lower case.
+    pub target_email: String,
+    /// The address in lower case, by which people are told apart.
+    pub email_key: String,
+    /// May be empty.
+    pub first_name: String,
+    /// What they will be.
+    pub level: Level,
+    /// What the inviter has to say.
+    pub message: Option<String>,
+    /// As it was sent.
+    pub private_project_access: ProjectAccesses,
+    /// Whether a mail was to be sent.
+    pub emailing_attempt_made: bool,
+    /// SHA-256 of the token, in hex.
+    #[sea_orm(unique)]
+    pub token_hash: String,
+    /// When the token stops working; the invite stays listed.
+    pub expires_at: UtcTime,
+    /// Who invited; null: the operator.
+    pub created_by_id: Option<i64>,
+    /// When it was made.
+    pub created_at: UtcTime,
+    /// When the token was last replaced.
+    pub updated_at: UtcTime,
+}
+
+/// Levels in private projects, a JSON array.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+pub struct ProjectAccesses(pub Vec<ProjectAccess>);
+
+/// A level in a private project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectAccess {
+    /// Which project.
+    pub id: i64,
+    /// Which level.
+    pub level: ProjectAccessLevel,
+}
+
+/// A level as a number or as a word; answered as it was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ProjectAccessLevel {
+    /// 1 or 8.
+    Number(i64),
+    /// `member` or `admin`.
+    Word(String),
+}
+
+impl ProjectAccessLevel {
+    /// What it means; `None` if nothing.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        match self {
+            Self::Number(1) => Some(Level::Member),
+            Self::Number(8) => Some(Level::Administrator),
+            Self::Word(word) if word == "member" => Some(Level::Member),
+            Self::Word(word) if word == "admin" => Some(Level::Administrator),
+            Self::Number(_) | Self::Word(_) => None,
+        }
+    }
+}
+
+/// Reached by identifiers, not by joins.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,199 @@
+//! Inviting.
+
+use super::item::{CheckedInvite, find_duplicate, must_be_no_member, must_fit, of_item};
+use super::{Invite, InviteToken, NewInvite, find_invite, invite_deed};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::{organization_invites as invites, organizations, users};
+use crate::error::ChangeError;
+use crate::level::Level;
+use crate::transaction::{Abort, lock_organization, must_act_as};
+use sea_orm::prelude::Uuid;
+use sea_orm::{ActiveModelTrait, ActiveValue, DatabaseTransaction, EntityTrait, IntoActiveModel};
+
+/// How long a token works, in microseconds: three days.
+const LIFE_MICROS: i64 = 3 * 24 * 3_600_000_000;
+/// The most invites that are made at once.
+const INVITES_MAX: usize = 20;
+
+/// An invite whose link was just made: the only time that its token is known.
+#[derive(Clone, Debug)]
+pub struct SentInvite {
+    /// What is kept.
+    pub invite: Invite,
+    /// The secret of its link.
+    pub token: InviteToken,
+    /// Where to, for the mail.
+    pub organization: organizations::Model,
+}
+
+impl Catalog {
+    /// Invites somebody; any member may. An older invite for the address is replaced.
+    ///
+    /// # Errors
+    ///
+    /// A field is malformed, the level is above the actor's, the address is a member's already, or
+    /// a project is unknown or its level above the actor's.
+    pub async fn create_invite(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: NewInvite,
+    ) -> Result<SentInvite, ChangeError> {
+        let item = new.checked()?;
+        let transaction = self.begin().await?;
+        let made = async {
+            let organization = lock_organization(&transaction, organization_id).await?;
+            self.invite(&transaction, actor, &organization, item).await
+        };
+        let made = made.await;
+        self.finish(transaction, made).await
+    }
+
+    /// Invites several people at once: all of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::create_invite`], the field prefixed with the index of the item, from 0, as in
+    /// `4__target_email`; an address twice; more than 20.
+    pub async fn create_invites(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: Vec<NewInvite>,
+    ) -> Result<Vec<SentInvite>, ChangeError> {
+        if new.len() > INVITES_MAX {
+            let detail = format!("At most {INVITES_MAX} people are invited at once.");
+            return Err(ChangeError::invalid(None, "max_length", detail));
+        }
+        let mut items = Vec::with_capacity(new.len());
+        for (index, new) in new.into_iter().enumerate() {
+            let item = new.checked().map_err(|error| of_item(index, error))?;
+            items.push(item);
+        }
+        if let Some(index) = find_duplicate(&items) {
+            let detail = "This address is in the list already.";
+            let error = ChangeError::invalid("target_email", "duplicate", detail);
+            return Err(of_item(index, error));
+        }
+        let transaction = self.begin().await?;
+        let made = self.invite_all(&transaction, actor, organization_id, items);
+        let made = made.await;
+        self.finish(transaction, made).await
+    }
+
+    async fn invite_all(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+        items: Vec<CheckedInvite>,
+    ) -> Result<Vec<SentInvite>, Abort> {
+        let organization = lock_organization(within, organization_id).await?;
+        let mut made = Vec::with_capacity(items.len());
+        for (index, item) in items.into_iter().enumerate() {
+            let invited = self.invite(within, actor, &organization, item).await;
+            made.push(invited.map_err(|abort| match abort {
+                Abort::Rule(error) => Abort::Rule(of_item(index, error)),
+                abort @ Abort::Database(_) => abort,
+            })?);
+        }
+        Ok(made)
+    }
+
+    async fn invite(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization: &organizations::Model,
+        item: CheckedInvite,
+    ) -> Result<SentInvite, Abort> {
+        let id = organization.id;
+        let acting = must_act_as(within, actor, id, Level::Member).await?;
+        must_fit(within, id, acting, &item).await?;
+        self.drop_invites_of(within, actor, id, &item.email_key)
+            .await?;
+        let token = InviteToken::generate()?;
+        let now = self.now();
+        let row = invites::ActiveModel {
+            id: ActiveValue::Set(Uuid::now_v7()),
+            organization_id: ActiveValue::Set(id),
+            target_email: ActiveValue::Set(item.target_email),
+            email_key: ActiveValue::Set(item.email_key),
+            first_name: ActiveValue::Set(item.first_name),
+            level: ActiveValue::Set(item.level),
+            message: ActiveValue::Set(item.message),
+            private_project_access: ActiveValue::Set(item.access),
+            emailing_attempt_made: ActiveValue::Set(item.emailing_attempt_made),
+            token_hash: ActiveValue::Set(token.hash()),
+            expires_at: ActiveValue::Set(now.plus_micros(LIFE_MICROS)),
+            created_by_id: ActiveValue::Set(actor.user_id()),
+            created_at: ActiveValue::Set(now),
+            updated_at: ActiveValue::Set(now),
+        };
+        let inserted = invites::Entity::insert(row);
+        let record = inserted.exec_with_returning(within).await?;
+        let deed = invite_deed(Activity::Created, &record)
+            .field("target_email", (), &record.target_email)
+            .field("level", (), record.level.number());
+        self.record(within, actor, deed).await?;
+        self.sent(within, record, token, organization.clone()).await
+    }
+
+    async fn sent(
+        &self,
+        within: &DatabaseTransaction,
+        record: invites::Model,
+        token: InviteToken,
+        organization: organizations::Model,
+    ) -> Result<SentInvite, Abort> {
+        let created_by = match record.created_by_id {
+            Some(id) => users::Entity::find_by_id(id).one(within).await?,
+            None => None,
+        };
+        Ok(SentInvite {
+            invite: Invite::new(record, created_by, self.now()),
+            token,
+            organization,
+        })
+    }
+
+    /// Makes a new link for an invite, which works for three days from now; the old one is dead.
+    /// Any member may, up to their own level.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such invite, its level is above the actor's, or the address is a
+    /// member's by now.
+    pub async fn resend_invite(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        id: Uuid,
+        emailing_attempt_made: bool,
+    ) -> Result<SentInvite, ChangeError> {
+        let transaction = self.begin().await?;
+        let sent = async {
+            let organization = lock_organization(&transaction, organization_id).await?;
+            let mut invite = find_invite(&transaction, organization_id, id).await?;
+            must_act_as(&transaction, actor, organization_id, invite.level).await?;
+            must_be_no_member(&transaction, organization_id, &invite.email_key).await?;
+            let token = InviteToken::generate()?;
+            let before = invite.expires_at;
+            let now = self.now();
+            invite.token_hash = token.hash();
+            invite.expires_at = now.plus_micros(LIFE_MICROS);
+            invite.emailing_attempt_made = emailing_attempt_made;
+            invite.updated_at = now;
+            let row = invite.into_active_model().reset_all();
+            let record = invites::Entity::update(row).exec(&transaction).await?;
+            let deed = invite_deed(Activity::Updated, &record);
+            let deed = deed.field("expires_at", before, record.expires_at);
+            self.record(&transaction, actor, deed).await?;
+            self.sent(&transaction, record, token, organization).await
+        };
+        let sent = sent.await;
+        self.finish(transaction, sent).await
+    }
+}

@@ -1,0 +1,165 @@
+//! Invites: reading and deleting them.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `create` | inviting, and sending a new link |
+//! | `item` | what an invite must be like |
+//! | `signup` | accepting |
+//! | `token` | what opens an invite |
+//!
+//! An invite is opened by its token, of which only a hash is kept; its id opens nothing. Expired
+//! invites stay listed until they are deleted, sent again or replaced.
+
+mod create;
+mod item;
+mod signup;
+mod token;
+
+pub use create::SentInvite;
+pub use item::NewInvite;
+pub use signup::{Joined, OpenInvite};
+pub use token::InviteToken;
+
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::{organization_invites as invites, users};
+use crate::error::{CatalogError, ChangeError};
+use crate::level::Level;
+use crate::members::users_by_id;
+use crate::page::{Page, PageRequest};
+use crate::time::UtcTime;
+use crate::transaction::{Abort, lock_organization, must_act_as};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+
+/// An invite as members see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invite {
+    /// Itself.
+    pub record: invites::Model,
+    /// Who invited; `None`: the operator.
+    pub created_by: Option<users::Model>,
+    /// Whether its token works no longer.
+    pub is_expired: bool,
+}
+
+impl Invite {
+    fn new(record: invites::Model, created_by: Option<users::Model>, now: UtcTime) -> Self {
+        Self {
+            is_expired: record.expires_at <= now,
+            record,
+            created_by,
+        }
+    }
+}
+
+impl Catalog {
+    /// A part of an organization's invites, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn invites_of(
+        &self,
+        organization_id: Uuid,
+        page: PageRequest,
+    ) -> Result<Page<Invite>, CatalogError> {
+        let query = invites::Entity::find()
+            .filter(invites::Column::OrganizationId.eq(organization_id))
+            .order_by_asc(invites::Column::CreatedAt)
+            .order_by_asc(invites::Column::Id);
+        let now = self.now();
+        let read = async {
+            let count = query.clone().count(&self.db).await?;
+            let part = query.offset(page.offset).limit(page.limit);
+            let part = part.all(&self.db).await?;
+            let inviters = part.iter().filter_map(|invite| invite.created_by_id);
+            let inviters = users_by_id(&self.db, inviters).await?;
+            let rows = part.into_iter().map(|record| {
+                let inviter = record.created_by_id.and_then(|id| inviters.get(&id));
+                Invite::new(record, inviter.cloned(), now)
+            });
+            Ok(Page {
+                count,
+                rows: rows.collect(),
+            })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// Deletes an invite; any member may. Its link stops working.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such invite, or the actor is no member.
+    pub async fn delete_invite(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let deleted = async {
+            lock_organization(&transaction, organization_id).await?;
+            must_act_as(&transaction, actor, organization_id, Level::Member).await?;
+            let invite = find_invite(&transaction, organization_id, id).await?;
+            self.drop_invite(&transaction, actor, invite).await
+        };
+        let deleted = deleted.await;
+        self.finish(transaction, deleted).await
+    }
+
+    async fn drop_invite(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        invite: invites::Model,
+    ) -> Result<(), Abort> {
+        invites::Entity::delete_by_id(invite.id)
+            .exec(within)
+            .await?;
+        let deed = invite_deed(Activity::Deleted, &invite);
+        self.record(within, actor, deed).await?;
+        Ok(())
+    }
+
+    /// Deletes whatever invites an address has in an organization.
+    async fn drop_invites_of(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+        email_key: &str,
+    ) -> Result<(), Abort> {
+        let older = invites::Entity::find()
+            .filter(invites::Column::OrganizationId.eq(organization_id))
+            .filter(invites::Column::EmailKey.eq(email_key))
+            .all(within)
+            .await?;
+        for invite in older {
+            self.drop_invite(within, actor, invite).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn find_invite(
+    within: &DatabaseTransaction,
+    organization_id: Uuid,
+    id: Uuid,
+) -> Result<invites::Model, Abort> {
+    let found = invites::Entity::find_by_id(id)
+        .filter(invites::Column::OrganizationId.eq(organization_id))
+        .one(within)
+        .await?;
+    found.ok_or_else(|| ChangeError::not_found("invite", &id).into())
+}
+
+fn invite_deed(activity: Activity, invite: &invites::Model) -> Deed {
+    let (scope, name) = (ActivityScope::Invite, &invite.target_email);
+    Deed::new(activity, scope, invite.organization_id, &invite.id, name)
+}

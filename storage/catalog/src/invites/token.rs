@@ -1,0 +1,68 @@
+//! What opens an invite.
+
+use crate::key::{is_hash_of, sha256_hex};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::fmt;
+
+/// How many bytes the system gives for a token.
+const RANDOM_BYTES: usize = 32;
+
+/// The secret in the link of an invite: 256 random bits. `Debug` hides it.
+#[derive(Clone)]
+pub struct InviteToken(String);
+
+impl InviteToken {
+    pub(crate) fn generate() -> Result<Self, getrandom::Error> {
+        let mut random = [0_u8; RANDOM_BYTES];
+        getrandom::fill(&mut random)?;
+        Ok(Self(URL_SAFE_NO_PAD.encode(random)))
+    }
+
+    /// A token as somebody presents it; `None` if it cannot be one.
+    #[must_use]
+    pub fn parse(presented: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(presented).ok()?;
+        (bytes.len() == RANDOM_BYTES).then(|| Self(presented.to_owned()))
+    }
+
+    /// The secret itself, safe in a URL.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What the catalog keeps of it.
+    pub(crate) fn hash(&self) -> String {
+        sha256_hex(self.0.as_bytes())
+    }
+
+    pub(crate) fn has_hash(&self, kept: &str) -> bool {
+        is_hash_of(self.0.as_bytes(), kept)
+    }
+}
+
+impl fmt::Debug for InviteToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InviteToken(...)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_43_characters_that_a_url_may_hold() {
+        let token = InviteToken::generate().unwrap();
+        let again = InviteToken::parse(token.expose()).unwrap();
+        assert_eq!(token.expose().len(), 43);
+        assert!(again.has_hash(&token.hash()));
+        assert!(!InviteToken::generate().unwrap().has_hash(&token.hash()));
+        assert!(!format!("{token:?}").contains(token.expose()));
+        let long = format!("{}A", token.expose());
+        for wrong in ["", "abc", "0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071", &long] {
+            assert!(InviteToken::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

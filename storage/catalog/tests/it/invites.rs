@@ -1,0 +1,425 @@
+//! Invites: who may invite whom, lists, links.
+
+use crate::crowd::{numbers, random_uuid};
+use crate::stand::{DAY_MICROS, FIRST, START, Stand, actor, blame, field};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Activity, ActivityScope, Actor, Level, NewInvite, NewProject, PageRequest, ProjectAccess,
+    ProjectAccessLevel, SentInvite,
+};
+use uuid::Uuid;
+
+on_both!(
+    an_invite_is_kept_without_its_token,
+    what_is_no_invite_is_refused,
+    nobody_invites_above_their_own_level,
+    projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_own,
+    an_older_invite_of_the_address_is_replaced,
+    bulk_invites_are_all_or_nothing_and_blame_the_item,
+    invites_expire_after_three_days_and_stay_listed,
+    a_new_link_kills_the_old_one,
+    any_member_deletes_an_invite_and_its_link_is_dead,
+    a_list_of_1000_invites_takes_three_statements,
+);
+
+async fn invite(stand: &Stand, by: &Actor, new: NewInvite) -> SentInvite {
+    let made = stand
+        .catalog
+        .create_invite(by, stand.organization, new)
+        .await;
+    made.unwrap()
+}
+
+async fn is_open(stand: &Stand, sent: &SentInvite) -> bool {
+    let open = stand.catalog.open_invite(sent.token.expose()).await;
+    open.unwrap().is_some()
+}
+
+async fn an_invite_is_kept_without_its_token(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let new = NewInvite {
+        first_name: " Bob ".to_owned(),
+        level: Level::Administrator,
+        message: Some("Welcome".to_owned()),
+        emailing_attempt_made: true,
+        ..NewInvite::to(" Bob.Smith@Example.COM ")
+    };
+    let sent = invite(&stand, &stand.owner, new).await;
+    let kept = &sent.invite.record;
+    assert_eq!(kept.target_email, "Bob.Smith@example.com");
+    assert_eq!(kept.email_key, "bob.smith@example.com");
+    assert_eq!(
+        (&*kept.first_name, kept.level),
+        ("Bob", Level::Administrator)
+    );
+    assert_eq!(kept.message.as_deref(), Some("Welcome"));
+    assert!(kept.emailing_attempt_made);
+    assert_eq!(kept.expires_at.0, START.0 + 3 * DAY_MICROS);
+    assert_eq!(sent.invite.created_by.as_ref(), Some(&stand.ann));
+    assert_eq!(sent.organization.name, "Acme");
+    assert_ne!(kept.token_hash, sent.token.expose());
+    let entry = stand.newest_entry().await;
+    assert_eq!(
+        (entry.scope, entry.activity),
+        (ActivityScope::Invite, Activity::Created)
+    );
+    assert_eq!(entry.item_id, kept.id.to_string());
+    let text = serde_json::to_string(&entry.detail).unwrap();
+    assert!(
+        !text.contains(sent.token.expose()) && !text.contains(&kept.token_hash),
+        "{text}"
+    );
+    let listed = stand
+        .catalog
+        .invites_of(stand.organization, FIRST)
+        .await
+        .unwrap();
+    assert_eq!((listed.count, &listed.rows[0]), (1, &sent.invite));
+    let open = stand
+        .catalog
+        .open_invite(sent.token.expose())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((&open.record, &*open.organization_name), (kept, "Acme"));
+    for wrong in ["", "x", &kept.id.to_string(), &kept.token_hash] {
+        assert!(
+            stand.catalog.open_invite(wrong).await.unwrap().is_none(),
+            "{wrong}"
+        );
+    }
+}
+
+async fn what_is_no_invite_is_refused(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let invalid = |name| field("invalid_input", name);
+    let table = [
+        (NewInvite::to(""), field("blank", "target_email")),
+        (NewInvite::to("bob"), invalid("target_email")),
+        (NewInvite::to("a@b\r\nBcc: c@d"), invalid("target_email")),
+        (
+            NewInvite::to("Bob <bob@example.com>"),
+            invalid("target_email"),
+        ),
+        (NewInvite::to("a@b,c@d"), invalid("target_email")),
+        (NewInvite::to("Ann@EXAMPLE.com"), ("invalid_input", None)),
+        (
+            NewInvite {
+                first_name: "x".repeat(31),
+                ..NewInvite::to("bob@example.com")
+            },
+            field("max_length", "first_name"),
+        ),
+        (
+            NewInvite {
+                message: Some("x".repeat(2001)),
+                ..NewInvite::to("bob@example.com")
+            },
+            field("max_length", "message"),
+        ),
+    ];
+    for (new, expected) in table {
+        let refused = stand
+            .catalog
+            .create_invite(&stand.owner, stand.organization, new)
+            .await;
+        assert_eq!(blame(refused), expected);
+    }
+    let listed = stand
+        .catalog
+        .invites_of(stand.organization, FIRST)
+        .await
+        .unwrap();
+    assert_eq!(listed.count, 0);
+}
+
+async fn nobody_invites_above_their_own_level(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let member = stand.user("member").await;
+    catalog
+        .add_member(here, member.id, Level::Member)
+        .await
+        .unwrap();
+    let admin = stand.user("admin").await;
+    catalog
+        .add_member(here, admin.id, Level::Administrator)
+        .await
+        .unwrap();
+    let stranger = stand.user("stranger").await;
+    let table = [
+        (actor(&member), Level::Member, true),
+        (actor(&member), Level::Administrator, false),
+        (actor(&admin), Level::Administrator, true),
+        (actor(&admin), Level::Owner, false),
+        (stand.owner.clone(), Level::Owner, true),
+        (Actor::command_line(), Level::Owner, true),
+        (actor(&stranger), Level::Member, false),
+    ];
+    for (number, (by, level, allowed)) in table.into_iter().enumerate() {
+        let new = NewInvite {
+            level,
+            ..NewInvite::to(&format!("new{number}@example.com"))
+        };
+        let made = catalog.create_invite(&by, here, new).await;
+        if allowed {
+            let sent = made.unwrap();
+            // Nor does sending again hand out what one may not give.
+            let (id, member) = (sent.invite.record.id, actor(&member));
+            let again = catalog.resend_invite(&member, here, id, true).await;
+            assert_eq!(again.is_ok(), level == Level::Member, "case {number}");
+        } else {
+            assert_eq!(blame(made).0, "permission_denied", "case {number}");
+        }
+    }
+}
+
+async fn projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_own(
+    database: TestDatabase,
+) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let own = catalog
+        .list_projects(Some(here))
+        .await
+        .unwrap()
+        .remove(0)
+        .id;
+    let other = catalog
+        .create_organization(&stand.owner, "Other", None)
+        .await
+        .unwrap();
+    let foreign = NewProject::named("Foreign");
+    let foreign = catalog
+        .create_project(&Actor::command_line(), other.id, foreign)
+        .await;
+    let foreign = foreign.unwrap().id;
+    let member = stand.user("member").await;
+    catalog
+        .add_member(here, member.id, Level::Member)
+        .await
+        .unwrap();
+    let (ann, member) = (stand.owner.clone(), actor(&member));
+    let number = ProjectAccessLevel::Number;
+    let word = |word: &str| ProjectAccessLevel::Word(word.to_owned());
+    let table = [
+        (&ann, own, number(1), true),
+        (&ann, own, number(8), true),
+        (&ann, own, word("admin"), true),
+        (&member, own, word("member"), true),
+        (&member, own, word("admin"), false),
+        (&member, own, number(8), false),
+        (&ann, own, number(15), false),
+        (&ann, own, word("owner"), false),
+        (&ann, foreign, number(1), false),
+        (&ann, 4711, number(1), false),
+    ];
+    for (by, id, level, allowed) in table {
+        let access = vec![ProjectAccess { id, level }];
+        let new = NewInvite {
+            private_project_access: access.clone(),
+            ..NewInvite::to("bob@example.com")
+        };
+        let made = catalog.create_invite(by, here, new).await;
+        if allowed {
+            assert_eq!(made.unwrap().invite.record.private_project_access.0, access);
+        } else {
+            assert_eq!(
+                blame(made),
+                field("invalid_input", "private_project_access")
+            );
+        }
+    }
+}
+
+async fn an_older_invite_of_the_address_is_replaced(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let older = invite(&stand, &stand.owner, NewInvite::to("bob@example.com")).await;
+    let newer = invite(&stand, &stand.owner, NewInvite::to("BOB@example.com")).await;
+    assert_ne!(newer.invite.record.id, older.invite.record.id);
+    assert!(!is_open(&stand, &older).await);
+    assert!(is_open(&stand, &newer).await);
+    let listed = stand
+        .catalog
+        .invites_of(stand.organization, FIRST)
+        .await
+        .unwrap();
+    assert_eq!(listed.count, 1);
+}
+
+async fn bulk_invites_are_all_or_nothing_and_blame_the_item(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let good = |count: usize| -> Vec<NewInvite> {
+        let addresses = (0..count).map(|number| format!("new{number}@example.com"));
+        addresses.map(|address| NewInvite::to(&address)).collect()
+    };
+    let with = |new: NewInvite| {
+        let mut all = good(5);
+        all[4] = new;
+        all
+    };
+    let unknown = ProjectAccess {
+        id: 4711,
+        level: ProjectAccessLevel::Number(1),
+    };
+    let table = [
+        (good(21), ("max_length", None)),
+        (
+            with(NewInvite::to("x")),
+            field("invalid_input", "4__target_email"),
+        ),
+        (
+            with(NewInvite::to("NEW1@example.com")),
+            field("duplicate", "4__target_email"),
+        ),
+        (
+            with(NewInvite::to("ann@example.com")),
+            field("invalid_input", "4__target_email"),
+        ),
+        (
+            with(NewInvite {
+                private_project_access: vec![unknown],
+                ..NewInvite::to("bob@example.com")
+            }),
+            field("invalid_input", "4__private_project_access"),
+        ),
+    ];
+    for (new, expected) in table {
+        let refused = catalog.create_invites(&stand.owner, here, new).await;
+        assert_eq!(blame(refused), expected);
+        assert_eq!(catalog.invites_of(here, FIRST).await.unwrap().count, 0);
+    }
+    let made = catalog
+        .create_invites(&stand.owner, here, good(20))
+        .await
+        .unwrap();
+    assert_eq!(made.len(), 20);
+    let listed = catalog.invites_of(here, FIRST).await.unwrap();
+    let listed: Vec<_> = listed
+        .rows
+        .into_iter()
+        .map(|row| row.record.target_email)
+        .collect();
+    let made: Vec<_> = made
+        .into_iter()
+        .map(|sent| sent.invite.record.target_email)
+        .collect();
+    assert_eq!(listed, made, "in the order of the list");
+    assert!(
+        catalog
+            .create_invites(&stand.owner, here, Vec::new())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+async fn invites_expire_after_three_days_and_stay_listed(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let sent = invite(&stand, &stand.owner, NewInvite::to("bob@example.com")).await;
+    for (after, expired) in [
+        (0, false),
+        (3 * DAY_MICROS - 1, false),
+        (3 * DAY_MICROS, true),
+    ] {
+        stand.clock.set(START.plus_micros(after));
+        let listed = stand
+            .catalog
+            .invites_of(stand.organization, FIRST)
+            .await
+            .unwrap();
+        assert_eq!(listed.rows[0].is_expired, expired, "after {after}");
+        let open = stand
+            .catalog
+            .open_invite(sent.token.expose())
+            .await
+            .unwrap();
+        assert_eq!(open.unwrap().is_expired, expired, "after {after}");
+    }
+}
+
+async fn a_new_link_kills_the_old_one(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let old = invite(&stand, &stand.owner, NewInvite::to("bob@example.com")).await;
+    stand.clock.set(START.plus_micros(4 * DAY_MICROS));
+    let id = old.invite.record.id;
+    let new = stand
+        .catalog
+        .resend_invite(&stand.owner, stand.organization, id, true)
+        .await;
+    let new = new.unwrap();
+    assert!(!is_open(&stand, &old).await);
+    assert!(is_open(&stand, &new).await);
+    assert_eq!(new.invite.record.id, id);
+    assert!(!new.invite.is_expired);
+    assert!(new.invite.record.emailing_attempt_made);
+    assert_eq!(new.invite.record.expires_at.0, START.0 + 7 * DAY_MICROS);
+    assert_eq!(new.invite.record.created_at, old.invite.record.created_at);
+    let unknown = Uuid::now_v7();
+    let refused = stand
+        .catalog
+        .resend_invite(&stand.owner, stand.organization, unknown, true);
+    assert_eq!(blame(refused.await).0, "not_found");
+}
+
+async fn any_member_deletes_an_invite_and_its_link_is_dead(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let bob = stand.user("bob").await;
+    let owner = Some(bob.id);
+    let theirs = catalog
+        .create_organization(&actor(&bob), "Bob's", owner)
+        .await
+        .unwrap()
+        .id;
+    let sent = invite(&stand, &stand.owner, NewInvite::to("new@example.com")).await;
+    let id = sent.invite.record.id;
+    let refused = catalog.delete_invite(&actor(&bob), theirs, id).await;
+    assert_eq!(blame(refused).0, "not_found");
+    let refused = catalog.delete_invite(&actor(&bob), here, id).await;
+    assert_eq!(blame(refused).0, "permission_denied");
+    catalog
+        .add_member(here, bob.id, Level::Member)
+        .await
+        .unwrap();
+    catalog.delete_invite(&actor(&bob), here, id).await.unwrap();
+    assert!(!is_open(&stand, &sent).await);
+    let entry = stand.newest_entry().await;
+    assert_eq!(
+        (entry.scope, entry.activity),
+        (ActivityScope::Invite, Activity::Deleted)
+    );
+    let again = catalog.delete_invite(&actor(&bob), here, id).await;
+    assert_eq!(blame(again).0, "not_found");
+}
+
+async fn a_list_of_1000_invites_takes_three_statements(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let fill = format!(
+        "INSERT INTO organization_invites (id, organization_id, target_email, email_key, \
+         first_name, level, private_project_access, emailing_attempt_made, token_hash, \
+         expires_at, created_by_id, created_at, updated_at) {} SELECT {}, organizations.id, \
+         'a' || i, 'a' || i, '', 1, '[]', false, 'hash' || i, i, users.id, i, i \
+         FROM n, organizations, users",
+        numbers(1000),
+        random_uuid(&database)
+    );
+    database.execute(&fill).await.unwrap();
+    let (catalog, sent) = stand.catalog.counted();
+    let page = PageRequest {
+        limit: 1000,
+        offset: 0,
+    };
+    let listed = catalog.invites_of(stand.organization, page).await.unwrap();
+    let statements = sent.take();
+    assert!(statements.len() <= 3, "{statements:#?}");
+    assert_eq!((listed.count, listed.rows.len()), (1000, 1000));
+    assert!(
+        listed
+            .rows
+            .iter()
+            .all(|row| row.created_by.as_ref() == Some(&stand.ann))
+    );
+    assert!(listed.rows.is_sorted_by_key(|row| row.record.created_at));
+}

@@ -1,0 +1,198 @@
+//! Accepting invites.
+
+use crate::stand::{DAY_MICROS, FIRST, START, Stand, blame, field};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, OrganizationChange, SentInvite};
+
+on_both!(
+    a_new_account_gets_a_membership_and_a_key,
+    an_existing_account_accepts_with_its_key,
+    what_does_not_fit_is_refused,
+    an_invite_is_accepted_once_however_many_try,
+    other_members_are_told_if_the_organization_wants_it,
+);
+
+async fn invite(stand: &Stand, email: &str, level: Level) -> SentInvite {
+    let new = NewInvite {
+        level,
+        emailing_attempt_made: true,
+        ..NewInvite::to(email)
+    };
+    let made = stand
+        .catalog
+        .create_invite(&stand.owner, stand.organization, new)
+        .await;
+    made.unwrap()
+}
+
+async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let sent = invite(&stand, "Bob@Example.com", Level::Administrator).await;
+    let token = sent.token.expose();
+    let joined = stand
+        .catalog
+        .accept_invite_as_new(token, " Bob ", "Smith")
+        .await
+        .unwrap();
+    let user = &joined.member.user;
+    assert_eq!(
+        (&*user.email, &*user.first_name, &*user.last_name),
+        ("bob@example.com", "Bob", "Smith")
+    );
+    assert_eq!(user.is_email_verified, Some(true), "the link came by mail");
+    assert_eq!(joined.member.membership.level, Level::Administrator);
+    assert_eq!(joined.organization.id, stand.organization);
+    let key = joined.key.unwrap();
+    let caller = stand
+        .catalog
+        .authenticate(key.value.expose())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (caller.user.id, caller.scopes.as_slice()),
+        (user.id, &["*".to_owned()][..])
+    );
+    let access = stand
+        .catalog
+        .access(&caller, stand.organization)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(access.membership.level, Level::Administrator);
+    let listed = stand
+        .catalog
+        .invites_of(stand.organization, FIRST)
+        .await
+        .unwrap();
+    assert_eq!(listed.count, 0);
+    assert!(stand.catalog.open_invite(token).await.unwrap().is_none());
+    let again = stand
+        .catalog
+        .accept_invite_as_new(token, "Bob", "Smith")
+        .await;
+    assert_eq!(blame(again).0, "not_found");
+    let entries = stand.entries(ActivityScope::Membership).await;
+    assert_eq!(
+        (entries[0].activity, entries[0].user_id),
+        (Activity::Created, Some(user.id))
+    );
+}
+
+async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let bob = stand.user("bob").await;
+    let caller = stand.caller(&bob).await;
+    let sent = invite(&stand, "bob@example.com", Level::Member).await;
+    let token = sent.token.expose();
+    let refused = stand.catalog.accept_invite_as_new(token, "Bob", "").await;
+    assert_eq!(blame(refused), ("account_exists", None));
+    let joined = stand
+        .catalog
+        .accept_invite_as(token, &caller)
+        .await
+        .unwrap();
+    assert!(joined.key.is_none());
+    assert_eq!(
+        (joined.member.user.id, joined.member.membership.level),
+        (bob.id, Level::Member)
+    );
+    assert!(
+        stand
+            .catalog
+            .access(&caller, stand.organization)
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
+
+async fn what_does_not_fit_is_refused(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let carol = stand.user("carol").await;
+    let carol_key = stand.caller(&carol).await;
+    let sent = invite(&stand, "bob@example.com", Level::Member).await;
+    let token = sent.token.expose();
+    let refused = stand.catalog.accept_invite_as(token, &carol_key).await;
+    assert_eq!(blame(refused), ("invalid_recipient", None));
+    let long = "x".repeat(151);
+    let refused = stand.catalog.accept_invite_as_new(token, &long, "").await;
+    assert_eq!(blame(refused), field("max_length", "first_name"));
+    let refused = stand.catalog.accept_invite_as_new(token, "", &long).await;
+    assert_eq!(blame(refused), field("max_length", "last_name"));
+    let refused = stand.catalog.accept_invite_as_new("nonsense", "", "").await;
+    assert_eq!(blame(refused).0, "not_found");
+    let second = invite(&stand, "carol@example.com", Level::Member).await;
+    let added = stand
+        .catalog
+        .add_member(stand.organization, carol.id, Level::Member)
+        .await;
+    added.unwrap();
+    let refused = stand
+        .catalog
+        .accept_invite_as(second.token.expose(), &carol_key)
+        .await;
+    assert_eq!(blame(refused), ("user_already_member", None));
+    stand.clock.set(START.plus_micros(3 * DAY_MICROS));
+    let refused = stand.catalog.accept_invite_as_new(token, "", "").await;
+    assert_eq!(blame(refused), ("expired", None));
+    assert!(
+        stand
+            .catalog
+            .user_by_email("bob@example.com")
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+async fn an_invite_is_accepted_once_however_many_try(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let sent = invite(&stand, "bob@example.com", Level::Member).await;
+    let trying: Vec<_> = (0..8)
+        .map(|_| {
+            let (catalog, token) = (stand.catalog.clone(), sent.token.clone());
+            tokio::spawn(async move {
+                let accepted = catalog
+                    .accept_invite_as_new(token.expose(), "Bob", "")
+                    .await;
+                accepted.map_err(|error| blame::<()>(Err(error)).0)
+            })
+        })
+        .collect();
+    let mut joined = 0;
+    for trying in trying {
+        match trying.await.unwrap() {
+            Ok(_) => joined += 1,
+            Err(code) => assert!(["not_found", "account_exists"].contains(&code), "{code}"),
+        }
+    }
+    assert_eq!(joined, 1);
+    let members = stand
+        .catalog
+        .members_of(stand.organization, None, FIRST)
+        .await;
+    assert_eq!(members.unwrap().count, 2);
+}
+
+async fn other_members_are_told_if_the_organization_wants_it(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    for (name, told) in [("bob", vec!["ann@example.com"]), ("carol", vec![])] {
+        let sent = invite(&stand, &format!("{name}@example.com"), Level::Member).await;
+        let joined = stand
+            .catalog
+            .accept_invite_as_new(sent.token.expose(), name, "")
+            .await;
+        assert_eq!(joined.unwrap().to_tell, told);
+        let silence = OrganizationChange {
+            is_member_join_email_enabled: Some(false),
+            ..OrganizationChange::default()
+        };
+        let id = stand.organization;
+        let changed = stand
+            .catalog
+            .update_organization(&stand.owner, id, silence)
+            .await;
+        changed.unwrap();
+    }
+}
