@@ -31,7 +31,9 @@ fn told(found: &ValidationError<'_>) -> ApiError {
         }
         Kind::Type { kind } => mistyped(kind, instance),
         Kind::Enum { .. } | Kind::Constant { .. } => not_a_choice(instance),
-        Kind::MinLength { .. } | Kind::Pattern { .. } if is_blank(instance) => {
+        Kind::MinLength { .. } | Kind::Pattern { .. } | Kind::Format { .. }
+            if is_blank(instance) =>
+        {
             ("blank", "This field may not be blank.".to_owned())
         }
         Kind::MaxLength { limit } => (

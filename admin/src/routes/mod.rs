@@ -2,10 +2,12 @@
 
 mod activity;
 pub(crate) mod documentation;
+mod invites;
 mod members;
 mod organizations;
 mod personal_api_keys;
 mod projects;
+mod signup;
 mod users;
 
 use crate::operation::Operation;
@@ -16,10 +18,12 @@ use std::sync::Arc;
 pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     [
         activity::operations(),
+        invites::operations(),
         members::operations(),
         organizations::operations(),
         personal_api_keys::operations(),
         projects::operations(),
+        signup::operations(),
         documentation::operations(published),
     ]
     .into_iter()

@@ -110,6 +110,18 @@ impl Fixture {
         self.key_of(email, &["*"]).await
     }
 
+    /// Changes what no request can, such as when something was made.
+    pub async fn execute(&self, sql: &str) {
+        self.database.execute(sql).await.unwrap();
+    }
+
+    /// An organization that nobody belongs to, with its project.
+    pub async fn foreign_organization(&self) -> Uuid {
+        let system = Actor::system();
+        let made = self.catalog.create_organization(&system, "Theirs", None);
+        made.await.unwrap().id
+    }
+
     /// A new user without any membership.
     pub async fn user(&self, email: &str) -> i64 {
         let new = NewUser {

@@ -1,0 +1,173 @@
+//! `/api/organizations/:organization_id/invites/`.
+//!
+//! Room for the mails is taken before an invite is kept, and the mails are handed over after: so
+//! no request waits for a mail server, and a full outbox keeps nothing half done.
+
+mod wire;
+
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::mail::{Invitation, Outbox, Room};
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::schema::Nothing;
+use millrace_catalog::{Need, SentInvite};
+use time::macros::format_description;
+use wire::{InviteBody, NewBody, OneOrMany};
+
+const ALL: &str = "/api/organizations/{organization_id}/invites/";
+const BULK: &str = "/api/organizations/{organization_id}/invites/bulk/";
+const ONE: &str = "/api/organizations/{organization_id}/invites/{id}/";
+const RESEND: &str = "/api/organizations/{organization_id}/invites/{id}/resend/";
+const READ: [Need; 1] = [Need::read("organization_member")];
+const WRITE: [Need; 1] = [Need::write("organization_member")];
+const BAD_INVITE: &str = "The address is a member's already, or a project is unknown or its level \
+                          above yours.";
+const ABOVE: &str = "The level is above yours.";
+const FULL: &str = "Too many mails are on their way; try again later.";
+
+/// This resource's rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::list(ALL, list)
+            .about("List the invites of an organization")
+            .note("Oldest first; expired ones as well.")
+            .scopes(&READ),
+        Operation::create(ALL, create)
+            .about("Invite somebody")
+            .note("A link that works once, for three days, is sent by mail. An older invite for the address is replaced.")
+            .scopes(&WRITE)
+            .fails(400, "invalid_input", BAD_INVITE)
+            .fails(403, "permission_denied", ABOVE)
+            .fails(503, "unavailable", FULL),
+        Operation::delete(ONE, delete)
+            .about("Withdraw an invite")
+            .note("Its link stops working.")
+            .scopes(&WRITE),
+        Operation::action(BULK, bulk)
+            .about("Invite several people")
+            .note("A list of at most 20, or one invite. All of them are made, or none.")
+            .scopes(&WRITE)
+            .fails(400, "invalid_input", BAD_INVITE)
+            .fails(400, "duplicate", "An address is in the list twice.")
+            .fails(403, "permission_denied", ABOVE)
+            .fails(503, "unavailable", FULL),
+        Operation::action(RESEND, resend)
+            .about("Send an invite again")
+            .note("With a new link, which works for three days; the old one stops working.")
+            .scopes(&WRITE)
+            .fails(400, "invalid_input", "The address is a member's by now.")
+            .fails(403, "permission_denied", ABOVE)
+            .fails(503, "unavailable", FULL),
+    ]
+}
+
+async fn list(context: Context) -> Result<Envelope<InviteBody>, ApiError> {
+    let (id, page) = (context.organization_id()?, context.page());
+    let found = context.catalog().invites_of(id, page).await?;
+    Ok(context.envelope(page, found))
+}
+
+async fn create(context: Context, new: NewBody) -> Result<InviteBody, ApiError> {
+    let mut room = room_for(
+        context.services.outbox.as_ref(),
+        usize::from(new.wants_mail()),
+    )?;
+    let new = new.invite(room.is_some())?;
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let sent = context.catalog().create_invite(&actor, id, new).await?;
+    send(&context, room.as_mut(), &sent);
+    Ok(sent.invite.into())
+}
+
+async fn bulk(
+    context: Context,
+    new: OneOrMany<NewBody>,
+) -> Result<OneOrMany<InviteBody>, ApiError> {
+    let new = match new {
+        OneOrMany::One(new) => return create(context, new).await.map(OneOrMany::One),
+        OneOrMany::Many(new) => new,
+    };
+    let mails = new.iter().filter(|new| new.wants_mail()).count();
+    let mut room = room_for(context.services.outbox.as_ref(), mails)?;
+    let checked = new.into_iter().enumerate().map(|(index, new)| {
+        let invite = new.invite(room.is_some());
+        invite.map_err(|error| error.within(&index.to_string()))
+    });
+    let checked = checked.collect::<Result<Vec<_>, _>>()?;
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let made = context
+        .catalog()
+        .create_invites(&actor, id, checked)
+        .await?;
+    for sent in &made {
+        send(&context, room.as_mut(), sent);
+    }
+    let bodies = made.into_iter().map(|sent| sent.invite.into());
+    Ok(OneOrMany::Many(bodies.collect()))
+}
+
+async fn resend(context: Context, _: Nothing) -> Result<InviteBody, ApiError> {
+    let invite_id = context.uuid("id")?;
+    let mut room = room_for(context.services.outbox.as_ref(), 1)?;
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let sent = context
+        .catalog()
+        .resend_invite(&actor, id, invite_id, room.is_some())
+        .await?;
+    send(&context, room.as_mut(), &sent);
+    Ok(sent.invite.into())
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (actor, id) = (context.actor()?, context.organization_id()?);
+    let deleted = context
+        .catalog()
+        .delete_invite(&actor, id, context.uuid("id")?);
+    Ok(deleted.await?)
+}
+
+/// Room for so many mails, if mail is sent at all and any is wanted.
+fn room_for(outbox: Option<&Outbox>, mails: usize) -> Result<Option<Room>, ApiError> {
+    let Some(outbox) = outbox.filter(|_| mails > 0) else {
+        return Ok(None);
+    };
+    let mails = u32::try_from(mails).unwrap_or(u32::MAX);
+    let room = outbox.reserve(mails).map_err(|full| {
+        tracing::warn!(%full, "an invite was refused");
+        ApiError::unavailable()
+    })?;
+    Ok(Some(room))
+}
+
+/// Hands the mail over, if one was promised.
+fn send(context: &Context, room: Option<&mut Room>, sent: &SentInvite) {
+    let invite = &sent.invite.record;
+    let Some(room) = room.filter(|_| invite.emailing_attempt_made) else {
+        return;
+    };
+    let inviter = sent.invite.created_by.as_ref();
+    let email = inviter.map(|user| user.email.clone()).unwrap_or_default();
+    let name = inviter.map(|user| format!("{} {}", user.first_name, user.last_name));
+    let name = name.map(|name| name.trim().to_owned()).unwrap_or_default();
+    let expires_at = invite.expires_at.to_datetime();
+    let minutes = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
+    room.invite(Invitation {
+        to: invite.target_email.clone(),
+        first_name: invite.first_name.clone(),
+        organization: sent.organization.name.clone(),
+        inviter: if name.is_empty() { email.clone() } else { name },
+        inviter_email: email,
+        message: invite.message.clone(),
+        link: link(context, sent.token.expose()),
+        expires_at: expires_at.format(minutes).unwrap_or_default(),
+    });
+}
+
+/// The address of the page that accepts. What the request says of our address is used only where
+/// nothing is configured.
+fn link(context: &Context, token: &str) -> String {
+    let configured = context.services.config.public_url.as_ref();
+    let base = configured.unwrap_or(&context.request.base_url);
+    format!("{base}/signup/{token}")
+}

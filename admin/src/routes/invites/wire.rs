@@ -1,0 +1,167 @@
+//! Invites on the wire.
+
+use crate::error::ApiError;
+use crate::level_number::LevelNumber;
+use crate::mail::is_address;
+use crate::patch::Patch;
+use crate::routes::users::UserBody;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{Invite, Level, NewInvite, ProjectAccess, ProjectAccessLevel};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use uuid::Uuid;
+
+/// The most invites at once.
+const INVITES_MAX: usize = 20;
+
+/// One thing, or a list of them; answered as it was sent.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum OneOrMany<T> {
+    /// A list.
+    Many(#[schemars(length(max = INVITES_MAX))] Vec<T>),
+    /// One.
+    One(T),
+}
+
+/// Whom to invite.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewOrganizationInvite")]
+pub(super) struct NewBody {
+    /// Where the mail goes.
+    #[schemars(email, length(min = 1, max = 254))]
+    target_email: String,
+    /// How the mail greets.
+    #[serde(default)]
+    #[schemars(length(max = 30), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    first_name: Patch<String>,
+    /// Not above yours; 1 unless it is said.
+    #[serde(default)]
+    level: Patch<LevelNumber>,
+    /// What you have to say.
+    #[serde(default)]
+    #[schemars(length(max = 2000))]
+    message: Patch<Option<String>>,
+    /// Projects of the organization, with levels not above yours.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    private_project_access: Patch<Option<Vec<AccessBody>>>,
+    /// Whether to send a mail; true unless it is said.
+    #[serde(default)]
+    send_email: Patch<bool>,
+}
+
+/// A level in a private project.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "PrivateProjectAccess")]
+pub(super) struct AccessBody {
+    /// Which project.
+    id: i64,
+    level: AccessLevel,
+}
+
+/// 1 or `member`, 8 or `admin`.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(transparent)]
+struct AccessLevel(ProjectAccessLevel);
+
+impl JsonSchema for AccessLevel {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ProjectAccessLevel".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [1, 8, "member", "admin"] })
+    }
+}
+
+impl NewBody {
+    /// Whether a mail is to be sent, if that can be done.
+    pub(super) fn wants_mail(&self) -> bool {
+        self.send_email != Patch::Value(false)
+    }
+
+    /// What the catalog takes.
+    ///
+    /// # Errors
+    ///
+    /// 400 for an address that no mail can be sent to.
+    pub(super) fn invite(self, can_mail: bool) -> Result<NewInvite, ApiError> {
+        let target_email = self.target_email.trim().to_owned();
+        if !target_email.is_empty() && !is_address(&target_email) {
+            let detail = "This is no e-mail address.";
+            return Err(ApiError::invalid(
+                "invalid_input",
+                Some("target_email"),
+                detail,
+            ));
+        }
+        let access = self.private_project_access.sent().flatten();
+        let access = access.unwrap_or_default().into_iter();
+        Ok(NewInvite {
+            emailing_attempt_made: can_mail && self.send_email != Patch::Value(false),
+            target_email,
+            first_name: self.first_name.sent().unwrap_or_default(),
+            level: self.level.sent().map_or(Level::Member, |level| level.0),
+            message: self.message.sent().flatten(),
+            private_project_access: access
+                .map(|access| ProjectAccess {
+                    id: access.id,
+                    level: access.level.0,
+                })
+                .collect(),
+        })
+    }
+}
+
+/// An invite.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OrganizationInvite")]
+pub(super) struct InviteBody {
+    /// Opens nothing: that is the link's part.
+    id: Uuid,
+    #[schemars(extend("format" = "email"))]
+    target_email: String,
+    first_name: String,
+    /// Whether a mail was sent out; not whether it arrived.
+    emailing_attempt_made: bool,
+    level: LevelNumber,
+    /// Whether the link works no longer.
+    is_expired: bool,
+    /// Null: the operator.
+    created_by: Option<UserBody>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    message: Option<String>,
+    private_project_access: Vec<AccessBody>,
+}
+
+impl From<Invite> for InviteBody {
+    fn from(invite: Invite) -> Self {
+        let record = invite.record;
+        let access = record.private_project_access.0.into_iter();
+        Self {
+            id: record.id,
+            target_email: record.target_email,
+            first_name: record.first_name,
+            emailing_attempt_made: record.emailing_attempt_made,
+            level: record.level.into(),
+            is_expired: invite.is_expired,
+            created_by: invite.created_by.map(UserBody::from),
+            created_at: record.created_at.into(),
+            updated_at: record.updated_at.into(),
+            message: record.message,
+            private_project_access: access
+                .map(|access| AccessBody {
+                    id: access.id,
+                    level: AccessLevel(access.level),
+                })
+                .collect(),
+        }
+    }
+}

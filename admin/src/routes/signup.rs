@@ -1,0 +1,196 @@
+//! `/api/signup/:token/`: what whoever has an invitation's link may do.
+
+use super::users::UserBody;
+use crate::answer::WithStatus;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::level_number::LevelNumber;
+use crate::mail::MemberJoined;
+use crate::operation::Operation;
+use crate::patch::Patch;
+use crate::timestamp::Timestamp;
+use http::StatusCode;
+use millrace_catalog::{Joined, OpenInvite};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+const ONE: &str = "/api/signup/{token}/";
+const EXPIRED: &str = "The invite has expired; ask for another one.";
+
+/// These rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    vec![
+        Operation::get(ONE, retrieve)
+            .about("Look at an invitation")
+            .open()
+            .fails(400, "expired", EXPIRED),
+        Operation::create(ONE, accept)
+            .about("Accept an invitation")
+            .note(
+                "Without a key an account is made, with a first personal key that is shown only \
+                 here (201). Who has an account accepts with one of its keys (200).",
+            )
+            .open()
+            .also_answers(StatusCode::OK)
+            .shown_once(&["personal_api_key"])
+            .fails(400, "expired", EXPIRED)
+            .fails(
+                400,
+                "account_exists",
+                "The address has an account: send one of its keys.",
+            )
+            .fails(
+                400,
+                "invalid_recipient",
+                "The invite is for another address than the key's.",
+            )
+            .fails(
+                400,
+                "user_already_member",
+                "The key's owner is a member already.",
+            ),
+    ]
+}
+
+/// An invitation as whoever has its link sees it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Signup")]
+struct SignupBody {
+    id: Uuid,
+    /// The address, most of it hidden.
+    target_email: String,
+    first_name: String,
+    organization_name: String,
+    level: LevelNumber,
+    expires_at: Timestamp,
+}
+
+impl From<OpenInvite> for SignupBody {
+    fn from(open: OpenInvite) -> Self {
+        let record = open.record;
+        Self {
+            id: record.id,
+            target_email: masked(&record.target_email),
+            first_name: record.first_name,
+            organization_name: open.organization_name,
+            level: record.level.into(),
+            expires_at: record.expires_at.into(),
+        }
+    }
+}
+
+/// Who signs up.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "NewSignup")]
+#[serde(default)]
+struct AcceptBody {
+    #[schemars(length(max = 150), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    first_name: Patch<String>,
+    #[schemars(length(max = 150), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    last_name: Patch<String>,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SignedUp")]
+struct SignedUpBody {
+    user: UserBody,
+    organization_id: Uuid,
+    level: LevelNumber,
+    /// A first key, with the scope `*`; null for who had an account.
+    personal_api_key: Option<String>,
+}
+
+impl From<Joined> for SignedUpBody {
+    fn from(joined: Joined) -> Self {
+        let key = joined.key.as_ref().map(|key| key.value.expose());
+        Self {
+            organization_id: joined.organization.id,
+            level: joined.member.membership.level.into(),
+            personal_api_key: key.map(str::to_owned),
+            user: joined.member.user.into(),
+        }
+    }
+}
+
+async fn retrieve(context: Context) -> Result<SignupBody, ApiError> {
+    let open = context.catalog().open_invite(context.text("token")).await?;
+    let open = open.ok_or_else(ApiError::not_found)?;
+    if open.is_expired {
+        return Err(ApiError::invalid("expired", None, EXPIRED));
+    }
+    Ok(open.into())
+}
+
+async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedUpBody>, ApiError> {
+    let (catalog, token) = (context.catalog(), context.text("token"));
+    let (status, joined) = match &context.caller {
+        Some(caller) => (
+            StatusCode::OK,
+            catalog.accept_invite_as(token, caller).await?,
+        ),
+        None => {
+            let first_name = body.first_name.sent().unwrap_or_default();
+            let last_name = body.last_name.sent().unwrap_or_default();
+            let made = catalog.accept_invite_as_new(token, &first_name, &last_name);
+            (StatusCode::CREATED, made.await?)
+        }
+    };
+    announce(&context, &joined);
+    Ok(WithStatus {
+        status,
+        body: joined.into(),
+    })
+}
+
+/// Tells the other members, where the organization wants that. Nobody is refused because there is
+/// no room for that mail.
+fn announce(context: &Context, joined: &Joined) {
+    let Some(outbox) = context.services.outbox.as_ref() else {
+        return;
+    };
+    if joined.to_tell.is_empty() {
+        return;
+    }
+    match outbox.reserve(1) {
+        Ok(mut room) => {
+            let user = &joined.member.user;
+            let name = format!("{} {}", user.first_name, user.last_name);
+            let named = !name.trim().is_empty();
+            let notice = MemberJoined {
+                member: if named { name.trim() } else { &user.email }.to_owned(),
+                email: user.email.clone(),
+                organization: joined.organization.name.clone(),
+            };
+            room.announce(notice, joined.to_tell.clone());
+        }
+        Err(full) => tracing::warn!(%full, "members are not told of one who joined"),
+    }
+}
+
+/// The first character and the domain: enough to know one's own
+/// address, too little to learn the rest.
+fn masked(email: &str) -> String {
+    let (local, domain) = email.rsplit_once('@').unwrap_or((email, ""));
+    let first: String = local.chars().take(1).collect();
+    format!("{first}***@{domain}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn addresses_are_masked_but_for_the_first_character_and_the_domain() {
+        let table = [
+            ("bob@example.org", "b***@example.org"),
+            ("b@example.org", "b***@example.org"),
+            ("äöü@example.org", "ä***@example.org"),
+            ("\"a@b\"@example.org", "\"***@example.org"),
+        ];
+        for (email, shown) in table {
+            assert_eq!(masked(email), shown);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is mailed of invites, and what is not told of them anywhere else.
+
+use crate::Fixture;
+use crate::servers::smtp::SmtpServer;
+use millrace_admin::mail::Outbox;
+use serde_json::{Value, json};
+
+const ALL: &str = "/api/organizations/@current/invites/";
+
+async fn invited(fixture: &Fixture, body: &Value) -> Value {
+    let answer = fixture.call("POST", ALL, body).await;
+    assert_eq!(answer.status, 201, "{body}: {answer:?}");
+    answer.body
+}
+
+#[tokio::test]
+async fn every_change_is_in_the_activity_log_and_no_token() {
+    let mut smtp = SmtpServer::plain().await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    let fixture = Fixture::with_services(|services| services.outbox = Some(outbox)).await;
+    let invite = invited(&fixture, &json!({ "target_email": "bob@example.org" })).await;
+    let one = format!("{ALL}{}/", invite["id"].as_str().unwrap());
+    let mut tokens = vec![token(&smtp.server.next().await)];
+    let resend = format!("{one}resend/");
+    let resent = fixture.call("POST", &resend, &json!({})).await;
+    assert_eq!(resent.body["emailing_attempt_made"], true);
+    tokens.push(token(&smtp.server.next().await));
+    assert_ne!(tokens[0], tokens[1]);
+    fixture.call("DELETE", &one, &json!({})).await;
+    let log = "/api/organizations/@current/activity/?scopes=OrganizationInvite";
+    let log = fixture.get(log).await.body;
+    let rows = log["results"].as_array().unwrap().iter();
+    let told = rows.map(|row| (&row["activity"], &row["item_id"], &row["detail"]["name"]));
+    let (id, name) = (&invite["id"], json!("bob@example.org"));
+    let expected = ["deleted", "updated", "created"].map(|activity| json!(activity));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        expected
+            .iter()
+            .map(|activity| (activity, id, &name))
+            .collect::<Vec<_>>()
+    );
+    for token in tokens {
+        for said in [&invite, &resent.body, &log] {
+            assert!(!said.to_string().contains(&token));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_invite_is_mailed_unless_that_is_not_wanted() {
+    let mut smtp = SmtpServer::plain().await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    let fixture = Fixture::with_services(|services| {
+        services.outbox = Some(outbox);
+        services.config.public_url = Some("https://millrace.example".to_owned());
+    });
+    let fixture = fixture.await;
+    let rename = json!({ "name": "Acme\r\nBcc: eve@example.net" });
+    let renamed = fixture
+        .call("PATCH", "/api/organizations/@current/", &rename)
+        .await;
+    let quiet = json!({ "target_email": "quiet@example.org", "send_email": false });
+    assert_eq!(
+        invited(&fixture, &quiet).await["emailing_attempt_made"],
+        false
+    );
+    let body = json!({
+        "target_email": "bob@example.org", "first_name": "Bob",
+        "message": "Hello\r\n.\r\nBcc: eve@example.net\r\n\r\nMore",
+    });
+    assert_eq!(
+        invited(&fixture, &body).await["emailing_attempt_made"],
+        true
+    );
+    let mail = smtp.server.next().await;
+    assert_eq!(
+        (&mail["to"], &mail["defects"]),
+        (&json!(["bob@example.org"]), &json!([]))
+    );
+    assert_eq!(mail["headers"]["Bcc"], Value::Null, "{renamed:?}: {mail}");
+    assert_eq!(mail["headers"]["To"], "Bob <bob@example.org>");
+    assert!(
+        mail["headers"]["Reply-To"]
+            .as_str()
+            .unwrap()
+            .contains("owner@localhost")
+    );
+    let text = mail["text"].as_str().unwrap();
+    assert!(text.contains("https://millrace.example/signup/"), "{text}");
+    assert!(
+        text.contains("Bcc: eve@example.net"),
+        "the message is text: {text}"
+    );
+    let bulk = json!([
+        { "target_email": "a@example.org" },
+        { "target_email": "quiet@example.org", "send_email": false },
+        { "target_email": "c@example.org" },
+    ]);
+    let many = fixture
+        .call("POST", &format!("{ALL}bulk/"), &bulk)
+        .await
+        .body;
+    let attempts = many.as_array().unwrap().iter();
+    let attempts: Vec<_> = attempts.map(|one| &one["emailing_attempt_made"]).collect();
+    assert_eq!(attempts, [true, false, true]);
+    let mut reached =
+        [smtp.server.next().await, smtp.server.next().await].map(|mail| mail["to"][0].clone());
+    reached.sort_by_key(Value::to_string);
+    assert_eq!(reached, ["a@example.org", "c@example.org"]);
+}
+
+#[tokio::test]
+async fn where_no_mail_can_wait_nothing_is_kept() {
+    let smtp = SmtpServer::start(&["--silent"], false).await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    let held = outbox.reserve(990).unwrap();
+    let fixture = Fixture::with_services(|services| services.outbox = Some(outbox)).await;
+    let bulk = (0..11).map(|n| json!({ "target_email": format!("a{n}@b.example") }));
+    let path = format!("{ALL}bulk/");
+    let refused = fixture.call("POST", &path, &bulk.clone().collect()).await;
+    assert_eq!(refused.error(), (503, "unavailable", None));
+    assert!(!refused.header("retry-after").is_empty());
+    assert_eq!(fixture.get(ALL).await.body["count"], 0);
+    let fits = fixture.call("POST", &path, &bulk.take(10).collect()).await;
+    assert_eq!(fits.status, 200);
+    drop(held);
+}
+
+/// The secret of the link in a mail.
+fn token(mail: &Value) -> String {
+    let text = mail["text"].as_str().unwrap();
+    let (_, rest) = text.split_once("/signup/").unwrap();
+    rest.split_whitespace().next().unwrap().to_owned()
+}
