@@ -11,6 +11,7 @@
 //! | `proxy_records` | domains that shall lead to us |
 //! | `historical_migrations` | imports: asked for, decided, counted |
 //! | `invites` | inviting and accepting |
+//! | `domains` | e-mail domains: claimed, proved, how their people log in |
 //! | `organizations`, `members`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
@@ -33,6 +34,7 @@ mod actor;
 mod bootstrap;
 mod catalog;
 mod connect;
+mod domains;
 mod entities;
 mod error;
 mod features;
@@ -50,6 +52,7 @@ mod personal_keys;
 mod plugins;
 mod projects;
 mod proxy_records;
+mod random;
 mod scopes;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -62,8 +65,10 @@ pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, Act
 pub use actor::Actor;
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
+pub use domains::{DomainChange, NewDomain, SSO_ENFORCEMENTS};
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
+pub use entities::organization_domains::Model as Domain;
 pub use entities::organization_invites::{
     Model as InviteRecord, ProjectAccess, ProjectAccessLevel, ProjectAccesses,
 };

@@ -4,6 +4,7 @@ pub mod activity_log;
 pub mod catalog_versions;
 pub mod historical_migrations;
 pub mod idempotency_keys;
+pub mod organization_domains;
 pub mod organization_invites;
 pub mod organization_memberships;
 pub mod organizations;

@@ -1,12 +1,8 @@
 //! What opens an invite.
 
 use crate::key::{is_hash_of, sha256_hex};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use crate::random::{is_random_text, random_text};
 use std::fmt;
-
-/// How many bytes the system gives for a token.
-const RANDOM_BYTES: usize = 32;
 
 /// The secret in the link of an invite: 256 random bits. `Debug` hides it.
 #[derive(Clone)]
@@ -14,16 +10,13 @@ pub struct InviteToken(String);
 
 impl InviteToken {
     pub(crate) fn generate() -> Result<Self, getrandom::Error> {
-        let mut random = [0_u8; RANDOM_BYTES];
-        getrandom::fill(&mut random)?;
-        Ok(Self(URL_SAFE_NO_PAD.encode(random)))
+        random_text().map(Self)
     }
 
     /// A token as somebody presents it; `None` if it cannot be one.
     #[must_use]
     pub fn parse(presented: &str) -> Option<Self> {
-        let bytes = URL_SAFE_NO_PAD.decode(presented).ok()?;
-        (bytes.len() == RANDOM_BYTES).then(|| Self(presented.to_owned()))
+        is_random_text(presented).then(|| Self(presented.to_owned()))
     }
 
     /// The secret itself, safe in a URL.

@@ -34,6 +34,7 @@ macro_rules! on_both {
 mod activity;
 mod bootstrap;
 mod crowd;
+mod domains;
 mod fixture;
 mod historical_migrations;
 mod idempotency;

@@ -1,0 +1,261 @@
+//! E-mail domains: claiming, reading and deleting them.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `change` | how people of a domain log in |
+//! | `verify` | whose a domain is |
+//!
+//! Anybody may claim a domain; it is whose proof is found first. What a claim alone must not do,
+//! such as deciding how people of the domain log in, waits for the proof.
+
+mod change;
+mod verify;
+
+pub use change::{DomainChange, SSO_ENFORCEMENTS};
+
+use crate::activity::{Activity, ActivityScope, Deed};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::organization_domains as domains;
+use crate::error::{CatalogError, ChangeError, is_duplicate};
+use crate::level::Level;
+use crate::names::{checked_name, checked_text};
+use crate::page::{Page, PageRequest};
+use crate::random::random_text;
+use crate::transaction::{Abort, lock_organization, must_act_as};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+
+/// The longest domain, in characters.
+const DOMAIN_CHARS_MAX: usize = 128;
+/// The longest name or address of an identity provider, in characters.
+const SAML_CHARS_MAX: usize = 512;
+const VERIFIED: &str = "This domain is verified already.";
+
+/// What a new domain needs. The rest waits for the proof.
+#[derive(Clone, Debug, Default)]
+pub struct NewDomain {
+    /// In the one form that is kept: punycode, lower case, no dot at the end; at most 128
+    /// characters.
+    pub domain: String,
+    /// The identity provider's name; at most 512 characters.
+    pub saml_entity_id: Option<String>,
+    /// Where the identity provider's answers are asked for; at most 512 characters.
+    pub saml_acs_url: Option<String>,
+    /// The identity provider's certificate, which was parsed.
+    pub saml_x509_cert: Option<String>,
+}
+
+impl NewDomain {
+    /// A domain and nothing else.
+    #[must_use]
+    pub fn named(domain: &str) -> Self {
+        Self {
+            domain: domain.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn checked(self) -> Result<Self, ChangeError> {
+        Ok(Self {
+            domain: checked_domain(&self.domain)?,
+            saml_entity_id: checked_saml("saml_entity_id", self.saml_entity_id)?,
+            saml_acs_url: checked_saml("saml_acs_url", self.saml_acs_url)?,
+            saml_x509_cert: self.saml_x509_cert.and_then(unless_blank),
+        })
+    }
+}
+
+fn checked_domain(domain: &str) -> Result<String, ChangeError> {
+    checked_name("a domain", "domain", domain, DOMAIN_CHARS_MAX)
+}
+
+/// A blank text is none.
+fn checked_saml(field: &'static str, text: Option<String>) -> Result<Option<String>, ChangeError> {
+    let text = text.map(|text| checked_text(field, &text, SAML_CHARS_MAX));
+    Ok(text.transpose()?.and_then(unless_blank))
+}
+
+fn unless_blank(text: String) -> Option<String> {
+    (!text.trim().is_empty()).then_some(text)
+}
+
+impl Catalog {
+    /// A part of an organization's domains, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn domains_of(
+        &self,
+        organization_id: Uuid,
+        page: PageRequest,
+    ) -> Result<Page<domains::Model>, CatalogError> {
+        let in_place = domains::Column::OrganizationId.eq(organization_id);
+        let query = domains::Entity::find().filter(in_place);
+        let read = async {
+            let count = query.clone().count(&self.db).await?;
+            let part = query
+                .order_by_asc(domains::Column::CreatedAt)
+                .order_by_asc(domains::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit);
+            let rows = part.all(&self.db).await?;
+            Ok(Page { count, rows })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// One of them; `None` if the organization has none of this id.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn domain(
+        &self,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<Option<domains::Model>, CatalogError> {
+        let found = find_domain(&self.db, organization_id, id).await;
+        found.map_err(|error| self.error(&error))
+    }
+
+    /// Claims a domain; from administrator.
+    ///
+    /// # Errors
+    ///
+    /// A field is blank or too long; the organization has the domain already, or another one
+    /// proved that it is theirs (`unique`); or the actor may not.
+    pub async fn create_domain(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: NewDomain,
+    ) -> Result<domains::Model, ChangeError> {
+        let new = new.checked()?;
+        let transaction = self.begin().await?;
+        let made = self.claim(&transaction, actor, organization_id, new).await;
+        self.finish(transaction, made).await
+    }
+
+    async fn claim(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: NewDomain,
+    ) -> Result<domains::Model, Abort> {
+        lock_organization(within, organization_id).await?;
+        must_act_as(within, actor, organization_id, Level::Administrator).await?;
+        must_be_free(within, &new.domain).await?;
+        let now = self.now();
+        let row = domains::ActiveModel {
+            id: ActiveValue::Set(Uuid::now_v7()),
+            organization_id: ActiveValue::Set(organization_id),
+            domain: ActiveValue::Set(new.domain),
+            verification_challenge: ActiveValue::Set(random_text()?),
+            verified_at: ActiveValue::Set(None),
+            jit_provisioning_enabled: ActiveValue::Set(false),
+            sso_enforcement: ActiveValue::Set(String::new()),
+            saml_entity_id: ActiveValue::Set(new.saml_entity_id),
+            saml_acs_url: ActiveValue::Set(new.saml_acs_url),
+            saml_x509_cert: ActiveValue::Set(new.saml_x509_cert),
+            created_at: ActiveValue::Set(now),
+            updated_at: ActiveValue::Set(now),
+        };
+        let inserted = domains::Entity::insert(row).exec_with_returning(within);
+        let made = inserted.await;
+        let made = made.map_err(|error| taken_if_duplicate(error, false))?;
+        let deed = domain_deed(Activity::Created, &made)
+            .field("domain", (), &made.domain)
+            .field("saml_entity_id", (), &made.saml_entity_id)
+            .field("saml_acs_url", (), &made.saml_acs_url)
+            .field("saml_x509_cert", (), &made.saml_x509_cert);
+        self.record(within, actor, deed).await?;
+        Ok(made)
+    }
+
+    /// Gives a domain up; from administrator. Others may prove it then.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such domain, or the actor may not.
+    pub async fn delete_domain(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let deleted = async {
+            let domain = domain_to_change(&transaction, actor, organization_id, id).await?;
+            domains::Entity::delete_by_id(id).exec(&transaction).await?;
+            let deed = domain_deed(Activity::Deleted, &domain);
+            let deed = deed.field("domain", &domain.domain, ());
+            self.record(&transaction, actor, deed).await?;
+            Ok(())
+        };
+        let deleted = deleted.await;
+        self.finish(transaction, deleted).await
+    }
+}
+
+async fn find_domain<C: ConnectionTrait>(
+    db: &C,
+    organization_id: Uuid,
+    id: Uuid,
+) -> Result<Option<domains::Model>, DbErr> {
+    domains::Entity::find_by_id(id)
+        .filter(domains::Column::OrganizationId.eq(organization_id))
+        .one(db)
+        .await
+}
+
+/// A domain of an organization that is locked from here on; the actor may change it.
+async fn domain_to_change(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    organization_id: Uuid,
+    id: Uuid,
+) -> Result<domains::Model, Abort> {
+    lock_organization(within, organization_id).await?;
+    must_act_as(within, actor, organization_id, Level::Administrator).await?;
+    let found = find_domain(within, organization_id, id).await?;
+    found.ok_or_else(|| ChangeError::not_found("domain", &id).into())
+}
+
+/// Whether nobody proved yet that the domain is theirs.
+async fn must_be_free<C: ConnectionTrait>(db: &C, domain: &str) -> Result<(), Abort> {
+    let proved = domains::Entity::find()
+        .filter(domains::Column::Domain.eq(domain))
+        .filter(domains::Column::VerifiedAt.is_not_null())
+        .count(db)
+        .await?;
+    if proved > 0 {
+        return Err(taken(VERIFIED));
+    }
+    Ok(())
+}
+
+/// What a unique index says. An organization has a domain once; of several, one proves it.
+fn taken_if_duplicate(error: DbErr, is_verified: bool) -> Abort {
+    if !is_duplicate(&error) {
+        error.into()
+    } else if is_verified {
+        taken(VERIFIED)
+    } else {
+        taken("The organization has this domain already.")
+    }
+}
+
+fn taken(detail: &'static str) -> Abort {
+    ChangeError::invalid("domain", "unique", detail).into()
+}
+
+fn domain_deed(activity: Activity, domain: &domains::Model) -> Deed {
+    let (scope, name) = (ActivityScope::Domain, &domain.domain);
+    Deed::new(activity, scope, domain.organization_id, &domain.id, name)
+}

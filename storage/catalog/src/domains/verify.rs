@@ -1,0 +1,70 @@
+//! Proving domains. The name system is asked between two calls, outside any transaction.
+
+use super::{VERIFIED, domain_to_change, find_domain, must_be_free};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::organization_domains as domains;
+use crate::error::ChangeError;
+use crate::transaction::Abort;
+use sea_orm::prelude::Uuid;
+
+impl Catalog {
+    /// A domain whose proof is to be looked for.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such domain, it is proved already (`already_verified`), or somebody
+    /// else proved it (`unique`).
+    pub async fn domain_to_verify(
+        &self,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<domains::Model, ChangeError> {
+        let read = async {
+            let found = find_domain(&self.db, organization_id, id).await?;
+            let domain = found.ok_or_else(|| ChangeError::not_found("domain", &id))?;
+            must_be_unverified(&domain)?;
+            must_be_free(&self.db, &domain.domain).await?;
+            Ok(domain)
+        };
+        read.await.map_err(|abort| self.reason(abort))
+    }
+
+    /// Marks a domain as proved; from administrator. `proved` is the domain whose proof was found:
+    /// a record that was changed to another one meanwhile stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::domain_to_verify`], or the actor may not.
+    pub async fn verify_domain(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        id: Uuid,
+        proved: &str,
+    ) -> Result<domains::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let verified = async {
+            let before = domain_to_change(&transaction, actor, organization_id, id).await?;
+            must_be_unverified(&before)?;
+            if before.domain != proved {
+                return Ok(before);
+            }
+            must_be_free(&transaction, proved).await?;
+            let after = domains::Model {
+                verified_at: Some(self.now()),
+                ..before.clone()
+            };
+            self.save_domain(&transaction, actor, before, after).await
+        };
+        let verified = verified.await;
+        self.finish(transaction, verified).await
+    }
+}
+
+fn must_be_unverified(domain: &domains::Model) -> Result<(), Abort> {
+    if domain.is_verified() {
+        return Err(ChangeError::invalid(None, "already_verified", VERIFIED).into());
+    }
+    Ok(())
+}
