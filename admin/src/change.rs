@@ -8,11 +8,12 @@ use crate::etag;
 use crate::idempotency::{Begun, Idempotency};
 use crate::operation::Operation;
 use crate::response::Success;
-use crate::router::thing_of;
+use crate::router::{parameter_names, thing_of};
 use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Makes a change, or replays the answer of the same one.
 pub(crate) async fn run(
@@ -50,7 +51,7 @@ async fn make(
     let version = app.router.version(operation);
     // Held until the change is made; see `etag`.
     let _lock = match version {
-        Some(_) => app.locks.lock(&address(operation, &context)).await,
+        Some(_) => app.locks.lock(&thing(operation, &context)).await,
         None => None,
     };
     if let Some(read) = version.filter(|_| etag::is_conditional(headers)) {
@@ -67,14 +68,24 @@ async fn make(
     Ok(success)
 }
 
-/// The path of the thing that is changed: an action hangs on it.
-fn address(operation: &Operation, context: &Context) -> String {
-    let parts = thing_of(operation.path)
-        .trim_end_matches('/')
-        .split('/')
-        .count();
-    let path = context.request.uri.path().split('/').take(parts);
-    path.collect::<Vec<_>>().join("/")
+/// What is changed: its id in one form, whichever of its paths was taken. Things whose ids are
+/// alike share a lock, which costs time and nothing else.
+fn thing(operation: &Operation, context: &Context) -> String {
+    let name = parameter_names(thing_of(operation.path)).last();
+    let of_organization = || {
+        context
+            .organization()
+            .map(|it| it.organization.id.to_string())
+    };
+    let id = match (name, name.map(|name| context.text(name))) {
+        (Some("organization_id"), _) => of_organization().ok(),
+        (Some("project_id"), _) => context.project().map(|it| it.id.to_string()).ok(),
+        (_, Some("@me")) => context.caller().map(|it| it.user.uuid.to_string()).ok(),
+        (_, Some("@current")) => context.caller().map(|it| it.key_id.to_string()).ok(),
+        (_, Some(text)) => Uuid::parse_str(text).map(|id| id.to_string()).ok(),
+        (_, None) => None,
+    };
+    id.unwrap_or_else(|| context.request.uri.path().to_owned())
 }
 
 async fn current_tag(read: &Operation, context: Context) -> Result<String, ApiError> {

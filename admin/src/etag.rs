@@ -1,7 +1,7 @@
 //! Versions of single resources: strong tags over the bytes of their representation.
 //!
-//! `If-Match` is checked against what a `GET` of the same address answers, under a lock that every
-//! change of that address takes in this process, until the change is made. So of two changes with
+//! `If-Match` is checked against what a `GET` of the same thing answers, under a lock that every
+//! change of that thing takes in this process, until the change is made. So of two changes with
 //! the same tag that arrive here, one wins and the other gets 412. Another process on the same
 //! catalog can still change the resource between the check and the change's own transaction: a
 //! few milliseconds, in which the last one wins as it does without `If-Match`.
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How many addresses can be changed at the same time, at most.
+/// How many things can be changed at the same time, at most.
 const STRIPES: usize = 256;
 
 /// The strong tag of a representation, quotes included.
@@ -55,7 +55,7 @@ fn tags<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<impl Iterator<I
     Some(texts.flat_map(|text| text.split(',').map(str::trim)))
 }
 
-/// The locks of all addresses; several addresses may share one.
+/// The locks of all things; several things may share one.
 pub(crate) struct ChangeLocks {
     stripes: Vec<Mutex<()>>,
 }
@@ -67,10 +67,10 @@ impl ChangeLocks {
         }
     }
 
-    /// Waits until nobody changes the address; the change is over when the guard is dropped.
-    pub(crate) async fn lock(&self, address: &str) -> Option<MutexGuard<'_, ()>> {
+    /// Waits until nobody changes the thing; the change is over when the guard is dropped.
+    pub(crate) async fn lock(&self, thing: &str) -> Option<MutexGuard<'_, ()>> {
         let mut hasher = DefaultHasher::new();
-        address.hash(&mut hasher);
+        thing.hash(&mut hasher);
         let stripe = hasher.finish() % STRIPES as u64;
         let stripe = self.stripes.get(usize::try_from(stripe).unwrap_or(0))?;
         Some(stripe.lock().await)

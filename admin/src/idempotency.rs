@@ -47,7 +47,10 @@ impl Idempotency {
         let Some(key) = context.request.headers.get(IDEMPOTENCY_KEY) else {
             return Ok(Begun::Unasked);
         };
-        let usable = |key: &&str| (1..=KEY_CHARS_MAX).contains(&key.len());
+        let usable = |key: &&str| {
+            let printable = key.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+            printable && (1..=KEY_CHARS_MAX).contains(&key.len())
+        };
         let key = key.to_str().ok().filter(usable).ok_or_else(|| {
             let detail = "Idempotency-Key must have 1 to 255 characters of printable ASCII.";
             ApiError::invalid("invalid_input", None, detail)

@@ -58,12 +58,12 @@ pub(super) fn security_schemes() -> Value {
 }
 
 pub(super) fn parameters() -> Value {
-    let header = |name: &str, length: u32, description: &str| {
+    let header = |name: &str, description: &str| {
         json!({
             "name": name,
             "in": "header",
             "description": description,
-            "schema": { "type": "string", "minLength": 1, "maxLength": length },
+            "schema": { "type": "string" },
         })
     };
     let number = |name: &str, description: &str| {
@@ -77,14 +77,18 @@ pub(super) fn parameters() -> Value {
     json!({
         "Limit": number("limit", "How many to answer: 100 if not given, 1000 at most."),
         "Offset": number("offset", "How many to skip."),
-        "IdempotencyKey": header(
-            "Idempotency-Key",
-            255,
-            "Any text. The same request with the same text within 24 hours is made once.",
+        "IdempotencyKey": {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "Any text. The same request with the same text is made once in 24 hours.",
+            "schema": { "type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$" },
+        },
+        "IfMatch": header("If-Match", "Only if it still has this `ETag`."),
+        "IfNoneMatch": header("If-None-Match", "Only if it does not have this `ETag`."),
+        "RequestId": header(
+            "X-Request-Id",
+            "A name for the request in log lines: up to 128 characters without spaces.",
         ),
-        "IfMatch": header("If-Match", 4_096, "Only if it still has this `ETag`."),
-        "IfNoneMatch": header("If-None-Match", 4_096, "Only if it does not have this `ETag`."),
-        "RequestId": header("X-Request-Id", 128, "A name for the request, for log lines."),
     })
 }
 

@@ -114,7 +114,7 @@ fn of_path(name: &'static str) -> Value {
     let description = match name {
         "organization_id" => "The id of an organization, or `@current`.",
         "project_id" => "The number of a project, or `@current`.",
-        "user__uuid" => "The UUID of a user, or `@me`.",
+        "user_uuid" => "The UUID of a user, or `@me`.",
         "token" => "The token of the link.",
         _ => "The id.",
     };
@@ -127,15 +127,13 @@ fn of_path(name: &'static str) -> Value {
     })
 }
 
-/// What one can go on to with the id that was answered: the operations on the same thing.
+/// What one can go on to with the id of what was made: the operations on it. Lists have no links,
+/// as a page may be empty.
 fn links(operation: &Operation, paths: &[Arc<PathItem>]) -> Map<String, Value> {
-    let id = match operation.method {
-        Method::POST if !operation.is_action => format!("$response.body#/{}", operation.id_field),
-        Method::GET if operation.is_list => {
-            format!("$response.body#/results/0/{}", operation.id_field)
-        }
-        _ => return Map::new(),
-    };
+    if operation.method != Method::POST || operation.is_action {
+        return Map::new();
+    }
+    let id = format!("$response.body#/{}", operation.id_field);
     let mut links = Map::new();
     for item in paths {
         let below = item.template.strip_prefix(operation.path);
