@@ -1,8 +1,9 @@
 //! The modes that stay: builds the parts, prints where they are, waits, drains.
 
+use crate::admin::Admin;
 use crate::config::Config;
 use crate::credentials::{Banner, Credentials};
-use crate::{admin, bootstrap, data_dir, engine, open, signals};
+use crate::{bootstrap, data_dir, engine, open, signals};
 use anyhow::{Context, anyhow, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use millrace_catalog::Catalog;
@@ -17,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 /// Size of a log segment, in bytes.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -28,7 +29,7 @@ const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Shortest and longest wait between two tries to make the tables.
 const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
 const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Threads for everything that is not a request: shipping, admin, lookups.
+/// Threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
 
 /// Which parts run.
@@ -102,11 +103,10 @@ pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
 /// Everything that runs.
 struct Up {
     ingest: Option<Ingest>,
-    admin: Option<JoinHandle<anyhow::Result<()>>>,
+    admin: Option<Admin>,
     engine: Option<Supervisor>,
     /// Ends when the process does.
     _health: HealthServer,
-    stop_admin: watch::Sender<bool>,
 }
 
 /// The ingestion half.
@@ -132,18 +132,13 @@ impl Up {
         let health = HealthServer::start(config.health_addr, readiness.clone(), prometheus)
             .with_context(|| cannot_listen(config.health_addr, "--health-addr"))?;
         credentials.health_url = format!("http://{}", health.addr());
-        let (stop_admin, admin_stopped) = watch::channel(false);
-        let admin = if parts.admin {
-            let listener = tokio::net::TcpListener::bind(config.admin_addr)
-                .await
+        let (mut admin, mut engine, mut ingest) = (None, None, None);
+        if parts.admin {
+            let started = Admin::start(config)
                 .with_context(|| cannot_listen(config.admin_addr, "--admin-addr"))?;
-            credentials.admin_url = format!("http://{}", listener.local_addr()?);
-            let services = admin::services(config, catalog.clone());
-            Some(tokio::spawn(admin::run(listener, services, admin_stopped)))
-        } else {
-            None
-        };
-        let (mut engine, mut ingest) = (None, None);
+            credentials.admin_url = format!("http://{}", started.addr());
+            admin = Some(started);
+        }
         if parts.ingest {
             let started = start_ingest(config, &catalog, &readiness)?;
             credentials.ingest_url = public_url(config, started.0.addr());
@@ -164,7 +159,6 @@ impl Up {
             admin,
             engine,
             _health: health,
-            stop_admin,
         })
     }
 
@@ -172,30 +166,29 @@ impl Up {
     async fn until_the_end(self, config: &Config) -> anyhow::Result<()> {
         let Self {
             ingest,
-            admin,
+            mut admin,
             engine,
             _health,
-            stop_admin,
         } = self;
-        let outcome = match ingest {
-            Some(ingest) => {
+        let outcome = match (ingest, &mut admin) {
+            (Some(ingest), _) => {
                 ingest
                     .until_the_end(Duration::from_secs(config.grace_seconds))
                     .await
             }
-            None => {
-                signals::shutdown().await;
-                Ok(())
-            }
+            (None, Some(admin)) => tokio::select! {
+                () = signals::shutdown() => Ok(()),
+                outcome = admin.ended() => outcome,
+            },
+            (None, None) => Ok(()),
         };
         if outcome.is_err() {
             // The kernel ends the engine with us: waiting for it would keep a broken process alive.
             std::mem::forget(engine);
             return outcome;
         }
-        stop_admin.send_replace(true);
         if let Some(admin) = admin {
-            admin.await.context("the admin API panicked")??;
+            admin.stop().await?;
         }
         if let Some(engine) = engine {
             tokio::task::spawn_blocking(|| engine.stop())

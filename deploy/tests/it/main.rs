@@ -21,4 +21,5 @@ mod readme;
 mod refusals;
 mod server;
 mod settings;
+mod sidecar;
 mod tidy;

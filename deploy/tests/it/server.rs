@@ -25,7 +25,7 @@ pub fn run(args: &[&str]) -> Output {
     millrace().args(args).output().unwrap()
 }
 
-/// `millrace serve` on a data folder, on ports of its own; killed with all its children when
+/// `millrace serve`, or a part of it, on a data folder, on ports of its own; killed with all its children when
 /// dropped.
 pub struct Server {
     child: Child,
@@ -41,8 +41,13 @@ impl Server {
 
     /// The same with more arguments.
     pub fn start_with(data_dir: &Path, args: &[&str]) -> Self {
+        Self::start_mode("serve", data_dir, args)
+    }
+
+    /// Another mode: `ingest` or `admin`.
+    pub fn start_mode(mode: &str, data_dir: &Path, args: &[&str]) -> Self {
         let mut child = millrace()
-            .arg("serve")
+            .arg(mode)
             .args(["--data-dir", data_dir.to_str().unwrap()])
             .args([
                 "--ingest-addr",
