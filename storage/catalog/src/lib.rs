@@ -12,6 +12,7 @@
 //! | `historical_migrations` | imports: asked for, decided, counted |
 //! | `invites` | inviting and accepting |
 //! | `domains` | e-mail domains: claimed, proved, how their people log in |
+//! | `roles` | names under which members are gathered |
 //! | `organizations`, `members`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
@@ -53,6 +54,7 @@ mod plugins;
 mod projects;
 mod proxy_records;
 mod random;
+mod roles;
 mod scopes;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -79,6 +81,8 @@ pub use entities::plugin_configs::Model as PluginConfig;
 pub use entities::plugins::{Model as Plugin, PluginType};
 pub use entities::projects::Model as Project;
 pub use entities::proxy_records::{Model as ProxyRecord, ProxyStatus};
+pub use entities::role_memberships::Model as RoleMembership;
+pub use entities::roles::{FlagsAccess, Model as Role};
 pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
@@ -99,5 +103,6 @@ pub use plugins::{
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use proxy_records::SeenProxyRecord;
+pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, SeenRole};
 pub use scopes::{FAMILIES, Need, OPERATOR, ScopeError, Scopes};
 pub use users::NewUser;

@@ -14,4 +14,6 @@ pub mod plugin_source_files;
 pub mod plugins;
 pub mod projects;
 pub mod proxy_records;
+pub mod role_memberships;
+pub mod roles;
 pub mod users;

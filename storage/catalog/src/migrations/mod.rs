@@ -11,6 +11,7 @@ mod m0004_idempotency_keys;
 mod m0005_activity_log;
 mod m0006_invites;
 mod m0007_domains;
+mod m0008_roles;
 mod m0009_members_in_order;
 mod m0010_plugins;
 mod m0011_proxy_records;
@@ -36,6 +37,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0005_activity_log::Migration),
             Box::new(m0006_invites::Migration),
             Box::new(m0007_domains::Migration),
+            Box::new(m0008_roles::Migration),
             Box::new(m0009_members_in_order::Migration),
             Box::new(m0010_plugins::Migration),
             Box::new(m0011_proxy_records::Migration),

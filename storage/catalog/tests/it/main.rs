@@ -49,5 +49,6 @@ mod plugins;
 mod project_keys;
 mod projects;
 mod proxy_records;
+mod roles;
 mod signup;
 mod stand;

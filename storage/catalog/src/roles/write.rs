@@ -1,0 +1,196 @@
+//! Making, changing and deleting roles.
+
+use super::members::role_to_change;
+use super::{SeenRole, find_seen, role_deed};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::roles::{self, FlagsAccess};
+use crate::error::{ChangeError, is_duplicate};
+use crate::level::Level;
+use crate::names::checked_name;
+use crate::transaction::{Abort, lock_organization, must_act_as};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
+};
+
+/// The longest name of a role, in characters.
+const NAME_CHARS_MAX: usize = 200;
+
+/// What a new role needs.
+#[derive(Clone, Debug)]
+pub struct NewRole {
+    /// 1 to 200 characters; once in an organization, in whatever case.
+    pub name: String,
+    /// What front ends let its members do with feature flags.
+    pub feature_flags_access_level: FlagsAccess,
+}
+
+impl NewRole {
+    /// A role with the defaults.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            feature_flags_access_level: FlagsAccess::Edit,
+        }
+    }
+}
+
+/// What is to be changed; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct RoleChange {
+    /// As in [`NewRole`].
+    pub name: Option<String>,
+    /// As in [`NewRole`].
+    pub feature_flags_access_level: Option<FlagsAccess>,
+}
+
+impl Catalog {
+    /// Makes a role; from administrator.
+    ///
+    /// # Errors
+    ///
+    /// The name is blank, too long, or another role's (`unique`); or the actor may not.
+    pub async fn create_role(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: NewRole,
+    ) -> Result<SeenRole, ChangeError> {
+        let name = checked_role_name(&new.name)?;
+        let new = NewRole { name, ..new };
+        let transaction = self.begin().await?;
+        let made = self.make_role(&transaction, actor, organization_id, new);
+        let made = made.await;
+        self.finish(transaction, made).await
+    }
+
+    async fn make_role(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+        new: NewRole,
+    ) -> Result<SeenRole, Abort> {
+        lock_organization(within, organization_id).await?;
+        must_act_as(within, actor, organization_id, Level::Administrator).await?;
+        let row = roles::ActiveModel {
+            id: ActiveValue::Set(Uuid::now_v7()),
+            organization_id: ActiveValue::Set(organization_id),
+            name_key: ActiveValue::Set(new.name.to_lowercase()),
+            name: ActiveValue::Set(new.name),
+            feature_flags_access_level: ActiveValue::Set(new.feature_flags_access_level),
+            created_by_id: ActiveValue::Set(actor.user_id()),
+            created_at: ActiveValue::Set(self.now()),
+        };
+        let inserted = roles::Entity::insert(row).exec_with_returning(within);
+        let role = inserted.await.map_err(name_taken)?;
+        let access = role.feature_flags_access_level.number();
+        let deed = role_deed(Activity::Created, &role)
+            .field("name", (), &role.name)
+            .field("feature_flags_access_level", (), access);
+        self.record(within, actor, deed).await?;
+        seen_again(within, role).await
+    }
+
+    /// Changes a role; from administrator.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such role; the name is blank, too long, or another role's
+    /// (`unique`); or the actor may not.
+    pub async fn update_role(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        id: Uuid,
+        change: RoleChange,
+    ) -> Result<SeenRole, ChangeError> {
+        let name = change.name.as_deref().map(checked_role_name).transpose()?;
+        let change = RoleChange { name, ..change };
+        let transaction = self.begin().await?;
+        let changed = async {
+            let before = role_to_change(&transaction, actor, organization_id, id).await?;
+            let after = self.save_role(&transaction, actor, before, change).await?;
+            seen_again(&transaction, after).await
+        };
+        let changed = changed.await;
+        self.finish(transaction, changed).await
+    }
+
+    async fn save_role(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        before: roles::Model,
+        change: RoleChange,
+    ) -> Result<roles::Model, Abort> {
+        let mut after = before.clone();
+        if let Some(name) = change.name {
+            after.name_key = name.to_lowercase();
+            after.name = name;
+        }
+        if let Some(access) = change.feature_flags_access_level {
+            after.feature_flags_access_level = access;
+        }
+        let access = |role: &roles::Model| role.feature_flags_access_level.number();
+        let deed = role_deed(Activity::Updated, &after)
+            .field("name", &before.name, &after.name)
+            .field(
+                "feature_flags_access_level",
+                access(&before),
+                access(&after),
+            );
+        if deed.changes_nothing() {
+            return Ok(before);
+        }
+        let row = after.into_active_model().reset_all();
+        let saved = roles::Entity::update(row).exec(within);
+        let saved = saved.await.map_err(name_taken)?;
+        self.record(within, actor, deed).await?;
+        Ok(saved)
+    }
+
+    /// Deletes a role; from administrator. Who had it stay members.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such role, or the actor may not.
+    pub async fn delete_role(
+        &self,
+        actor: &Actor,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<(), ChangeError> {
+        let transaction = self.begin().await?;
+        let deleted = async {
+            let role = role_to_change(&transaction, actor, organization_id, id).await?;
+            roles::Entity::delete_by_id(id).exec(&transaction).await?;
+            let deed = role_deed(Activity::Deleted, &role);
+            self.record(&transaction, actor, deed).await?;
+            Ok(())
+        };
+        let deleted = deleted.await;
+        self.finish(transaction, deleted).await
+    }
+}
+
+fn checked_role_name(name: &str) -> Result<String, ChangeError> {
+    checked_name("the name of a role", "name", name, NAME_CHARS_MAX)
+}
+
+async fn seen_again(within: &DatabaseTransaction, role: roles::Model) -> Result<SeenRole, Abort> {
+    let seen = find_seen(within, role.organization_id, role.id).await?;
+    seen.ok_or_else(|| ChangeError::not_found("role", &role.id).into())
+}
+
+fn name_taken(error: DbErr) -> Abort {
+    if is_duplicate(&error) {
+        let detail = "The organization has a role of this name.";
+        ChangeError::invalid("name", "unique", detail).into()
+    } else {
+        error.into()
+    }
+}
