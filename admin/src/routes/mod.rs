@@ -2,6 +2,7 @@
 
 mod activity;
 pub(crate) mod documentation;
+mod domains;
 mod invites;
 mod members;
 mod organizations;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     [
         activity::operations(),
+        domains::operations(),
         invites::operations(),
         members::operations(),
         organizations::operations(),

@@ -15,6 +15,7 @@
 mod bodies;
 mod dns;
 mod document;
+mod domains;
 mod fixture;
 mod idempotency;
 mod invite_mail;

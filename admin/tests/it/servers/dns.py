@@ -2,7 +2,8 @@
 
 usage: dns.py ZONE
 
-ZONE is records in the format of zone files, with three names of our own: below `silent.` nothing
+ZONE is records in the format of zone files, and so are the lines of standard input, each of which
+is answered with "added". Three names are our own: below `silent.` nothing
 is answered, below `broken.` SERVFAIL, and below `apart.` a CNAME comes without what it leads to.
 It ends when its standard input does.
 """
@@ -19,7 +20,11 @@ UDP_BYTES_MAX = 1232
 
 class Zone(BaseResolver):
     def __init__(self, text):
-        self.records = RR.fromZone(text)
+        self.records = []
+        self.add(text)
+
+    def add(self, text):
+        self.records = self.records + RR.fromZone(text)
 
     def of(self, name, kind):
         matching = [record for record in self.records if record.rname == name]
@@ -68,5 +73,8 @@ def serve(zone):
             continue
 
 
-print(serve(Zone(sys.argv[1])), flush=True)
-sys.stdin.read()
+zone = Zone(sys.argv[1])
+print(serve(zone), flush=True)
+for line in sys.stdin:
+    zone.add(line)
+    print('"added"', flush=True)

@@ -18,6 +18,11 @@ impl DnsServer {
         }
     }
 
+    /// Adds a record, in the format of zone files.
+    pub async fn add(&mut self, record: &str) {
+        assert_eq!(self.server.tell(record).await, "added");
+    }
+
     /// What `dns_nameserver` takes.
     pub fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.server.port).into()

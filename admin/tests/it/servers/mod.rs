@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// How long a server may take to say what it has to say; longer means never.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct PythonServer {
     pub port: u16,
     lines: Lines<BufReader<ChildStdout>>,
-    _child: Child,
+    child: Child,
 }
 
 impl PythonServer {
@@ -37,11 +37,17 @@ impl PythonServer {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port = line(&mut lines).await.parse().unwrap();
-        Self {
-            port,
-            lines,
-            _child: child,
-        }
+        Self { port, lines, child }
+    }
+
+    /// Tells it something and waits for its answer.
+    pub async fn tell(&mut self, line: &str) -> Value {
+        let input = self.child.stdin.as_mut().unwrap();
+        input
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
+        self.next().await
     }
 
     /// The next thing that it reports.

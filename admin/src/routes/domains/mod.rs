@@ -1,0 +1,128 @@
+//! `/api/organizations/:organization_id/domains/`.
+
+mod wire;
+
+use crate::context::Context;
+use crate::dns::Proof;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::schema::Nothing;
+use millrace_catalog::{Level, Need};
+use wire::{DomainBody, NewBody, PatchBody};
+
+const ALL: &str = "/api/organizations/{organization_id}/domains/";
+const ONE: &str = "/api/organizations/{organization_id}/domains/{id}/";
+const VERIFY: &str = "/api/organizations/{organization_id}/domains/{id}/verify/";
+const READ: [Need; 1] = [Need::read("organization")];
+const WRITE: [Need; 1] = [Need::write("organization")];
+const FEATURE: &str = "automatic_provisioning";
+const BAD_FIELD: &str = "This is no domain name that a person can own, or no certificate.";
+const TAKEN: &str = "You have the domain already, or another organization proved it first.";
+const UNPROVED: &str = "Who logs in how is decided once the domain is verified.";
+
+/// This resource's rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    let rows = vec![
+        Operation::list(ALL, list)
+            .about("List the domains of an organization")
+            .scopes(&READ),
+        Operation::create(ALL, create)
+            .about("Claim a domain")
+            .note(
+                "Then publish the verification_challenge as a TXT record of \
+                 `_millrace-challenge.<domain>`, and have it verified.",
+            )
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "invalid_input", BAD_FIELD)
+            .fails(400, "unique", TAKEN),
+        Operation::get(ONE, retrieve)
+            .about("Read a domain")
+            .scopes(&READ),
+        Operation::patch(ONE, &["domain"], update)
+            .about("Change a domain")
+            .note("Its name stays once it is verified.")
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "invalid_input", BAD_FIELD)
+            .fails(400, "unique", TAKEN)
+            .fails(400, "verification_required", UNPROVED),
+        Operation::delete(ONE, delete)
+            .about("Give a domain up")
+            .scopes(&WRITE)
+            .level(Level::Administrator),
+        Operation::action(VERIFY, verify)
+            .about("Look for the proof of a domain")
+            .note("Without a proof, and without an answer, the domain stays as it is.")
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "already_verified", "The domain is verified.")
+            .fails(400, "unique", TAKEN),
+    ];
+    let gated = rows.into_iter().map(|row| row.feature(FEATURE));
+    gated.collect()
+}
+
+async fn list(context: Context) -> Result<Envelope<DomainBody>, ApiError> {
+    let (id, page) = (context.organization_id()?, context.page());
+    let found = context.catalog().domains_of(id, page).await?;
+    Ok(context.envelope(page, found))
+}
+
+async fn retrieve(context: Context) -> Result<DomainBody, ApiError> {
+    let (organization, id) = (context.organization_id()?, context.uuid("id")?);
+    let found = context.catalog().domain(organization, id).await?;
+    found.map(DomainBody::from).ok_or_else(ApiError::not_found)
+}
+
+async fn create(context: Context, new: NewBody) -> Result<DomainBody, ApiError> {
+    let new = new.domain(&context.organization()?.organization)?;
+    let (actor, organization) = (context.actor()?, context.organization_id()?);
+    let made = context.catalog().create_domain(&actor, organization, new);
+    Ok(made.await?.into())
+}
+
+async fn update(context: Context, change: PatchBody) -> Result<DomainBody, ApiError> {
+    let change = change.change(&context.organization()?.organization)?;
+    let (actor, organization) = (context.actor()?, context.organization_id()?);
+    let id = context.uuid("id")?;
+    let changed = context
+        .catalog()
+        .update_domain(&actor, organization, id, change);
+    Ok(changed.await?.into())
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (actor, organization) = (context.actor()?, context.organization_id()?);
+    let id = context.uuid("id")?;
+    Ok(context
+        .catalog()
+        .delete_domain(&actor, organization, id)
+        .await?)
+}
+
+async fn verify(context: Context, _: Nothing) -> Result<DomainBody, ApiError> {
+    let (organization, id) = (context.organization_id()?, context.uuid("id")?);
+    let catalog = context.catalog();
+    let domain = catalog.domain_to_verify(organization, id).await?;
+    let dns = &context.services.dns;
+    match dns
+        .proof(&domain.domain, &domain.verification_challenge)
+        .await
+    {
+        Ok(Proof::Found) => {
+            let actor = context.actor()?;
+            let verified = catalog.verify_domain(&actor, organization, id, &domain.domain);
+            Ok(verified.await?.into())
+        }
+        Ok(found) => {
+            tracing::info!(domain = domain.domain, ?found, "a domain was not proved");
+            Ok(domain.into())
+        }
+        Err(error) => {
+            tracing::warn!(domain = domain.domain, %error, "a domain's proof was not found");
+            Ok(domain.into())
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Domains on the wire.
+
+use crate::certificates::is_certificate;
+use crate::domain_name::normalized;
+use crate::error::ApiError;
+use crate::patch::Patch;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{Domain, DomainChange, NewDomain, Organization};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The longest domain, in characters.
+const DOMAIN_CHARS_MAX: usize = 128;
+/// The longest name or address of an identity provider, in characters.
+const SAML_CHARS_MAX: usize = 512;
+/// The longest certificate, in characters; PEM of several is well below.
+const CERTIFICATE_CHARS_MAX: usize = 65_536;
+
+/// What is claimed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewOrganizationDomain")]
+pub(super) struct NewBody {
+    /// In any case, in any script.
+    #[schemars(length(min = 1, max = DOMAIN_CHARS_MAX), regex(pattern = r"\S"))]
+    domain: String,
+    /// The identity provider's name.
+    #[serde(default)]
+    #[schemars(length(max = SAML_CHARS_MAX))]
+    saml_entity_id: Patch<Option<String>>,
+    /// Where the identity provider's answers are asked for.
+    #[serde(default)]
+    #[schemars(length(max = SAML_CHARS_MAX))]
+    saml_acs_url: Patch<Option<String>>,
+    /// The identity provider's certificate: PEM, or what is between its lines.
+    #[serde(default)]
+    #[schemars(length(max = CERTIFICATE_CHARS_MAX))]
+    saml_x509_cert: Patch<Option<String>>,
+}
+
+impl NewBody {
+    /// What the catalog takes.
+    ///
+    /// # Errors
+    ///
+    /// 400 for what is no domain or no certificate; 403 without the feature.
+    pub(super) fn domain(self, organization: &Organization) -> Result<NewDomain, ApiError> {
+        let new = NewDomain {
+            domain: checked_domain(&self.domain)?,
+            saml_entity_id: self.saml_entity_id.sent().flatten(),
+            saml_acs_url: self.saml_acs_url.sent().flatten(),
+            saml_x509_cert: self.saml_x509_cert.sent().flatten(),
+        };
+        check_certificate(new.saml_x509_cert.as_deref())?;
+        let saml = [&new.saml_entity_id, &new.saml_acs_url, &new.saml_x509_cert];
+        must_have(
+            organization,
+            "saml",
+            saml.iter().any(|field| field.is_some()),
+        )?;
+        Ok(new)
+    }
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchOrganizationDomain")]
+#[serde(default)]
+pub(super) struct PatchBody {
+    /// Only until it is verified.
+    #[schemars(length(min = 1, max = DOMAIN_CHARS_MAX), regex(pattern = r"\S"))]
+    domain: Patch<String>,
+    /// Whether front ends make an account for who logs in with an address of the domain. Only
+    /// once it is verified.
+    jit_provisioning_enabled: Patch<bool>,
+    /// The only login for addresses of the domain; empty: any. Only once it is verified.
+    sso_enforcement: Patch<SsoEnforcement>,
+    /// The identity provider's name.
+    #[schemars(length(max = SAML_CHARS_MAX))]
+    saml_entity_id: Patch<Option<String>>,
+    /// Where the identity provider's answers are asked for.
+    #[schemars(length(max = SAML_CHARS_MAX))]
+    saml_acs_url: Patch<Option<String>>,
+    /// The identity provider's certificate: PEM, or what is between its lines.
+    #[schemars(length(max = CERTIFICATE_CHARS_MAX))]
+    saml_x509_cert: Patch<Option<String>>,
+}
+
+/// A login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+enum SsoEnforcement {
+    #[serde(rename = "")]
+    Any,
+    #[serde(rename = "saml")]
+    Saml,
+    #[serde(rename = "google-oauth2")]
+    Google,
+    #[serde(rename = "github")]
+    Github,
+    #[serde(rename = "gitlab")]
+    Gitlab,
+}
+
+impl SsoEnforcement {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Any => "",
+            Self::Saml => "saml",
+            Self::Google => "google-oauth2",
+            Self::Github => "github",
+            Self::Gitlab => "gitlab",
+        }
+    }
+}
+
+impl PatchBody {
+    /// What the catalog takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`NewBody::domain`].
+    pub(super) fn change(self, organization: &Organization) -> Result<DomainChange, ApiError> {
+        let domain = self.domain.sent().as_deref().map(checked_domain);
+        let sso = self.sso_enforcement.sent().map(SsoEnforcement::name);
+        let change = DomainChange {
+            domain: domain.transpose()?,
+            jit_provisioning_enabled: self.jit_provisioning_enabled.sent(),
+            sso_enforcement: sso.map(str::to_owned),
+            saml_entity_id: self.saml_entity_id.sent(),
+            saml_acs_url: self.saml_acs_url.sent(),
+            saml_x509_cert: self.saml_x509_cert.sent(),
+        };
+        check_certificate(
+            change
+                .saml_x509_cert
+                .iter()
+                .flatten()
+                .map(String::as_str)
+                .next(),
+        )?;
+        let saml = [
+            &change.saml_entity_id,
+            &change.saml_acs_url,
+            &change.saml_x509_cert,
+        ];
+        let sets_saml = saml.iter().any(|field| matches!(field, Some(Some(_))));
+        must_have(organization, "saml", sets_saml)?;
+        let enforces = sso.is_some_and(|sso| !sso.is_empty());
+        must_have(organization, "sso_enforcement", enforces)?;
+        Ok(change)
+    }
+}
+
+/// A domain that an organization claims.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OrganizationDomain")]
+pub(super) struct DomainBody {
+    id: Uuid,
+    /// Punycode, lower case.
+    domain: String,
+    is_verified: bool,
+    verified_at: Option<Timestamp>,
+    /// What the TXT record must say; the same for life.
+    verification_challenge: String,
+    jit_provisioning_enabled: bool,
+    /// `saml`, `google-oauth2`, `github`, `gitlab`, or nothing.
+    sso_enforcement: String,
+    /// Whether the three fields of SAML are set.
+    has_saml: bool,
+    saml_entity_id: Option<String>,
+    saml_acs_url: Option<String>,
+    saml_x509_cert: Option<String>,
+}
+
+impl From<Domain> for DomainBody {
+    fn from(domain: Domain) -> Self {
+        Self {
+            id: domain.id,
+            is_verified: domain.is_verified(),
+            has_saml: domain.has_saml(),
+            domain: domain.domain,
+            verified_at: domain.verified_at.map(Timestamp::from),
+            verification_challenge: domain.verification_challenge,
+            jit_provisioning_enabled: domain.jit_provisioning_enabled,
+            sso_enforcement: domain.sso_enforcement,
+            saml_entity_id: domain.saml_entity_id,
+            saml_acs_url: domain.saml_acs_url,
+            saml_x509_cert: domain.saml_x509_cert,
+        }
+    }
+}
+
+fn checked_domain(domain: &str) -> Result<String, ApiError> {
+    normalized(domain).ok_or_else(|| {
+        let detail = "This is no domain name that a person can own.";
+        ApiError::invalid("invalid_input", Some("domain"), detail)
+    })
+}
+
+/// A blank one is none, which is allowed.
+fn check_certificate(text: Option<&str>) -> Result<(), ApiError> {
+    match text {
+        Some(text) if !text.trim().is_empty() && !is_certificate(text) => {
+            let detail = "This is no X.509 certificate; paste it as PEM.";
+            Err(ApiError::invalid(
+                "invalid_input",
+                Some("saml_x509_cert"),
+                detail,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an operator took away can be read and emptied, not set.
+fn must_have(organization: &Organization, feature: &str, is_used: bool) -> Result<(), ApiError> {
+    if is_used && !organization.has_feature(feature) {
+        return Err(ApiError::feature_missing(feature));
+    }
+    Ok(())
+}
