@@ -180,6 +180,8 @@ pub(super) async fn of_roles<C: ConnectionTrait>(
 
 fn in_order(query: Select<holders::Entity>) -> Select<holders::Entity> {
     query
+        // The index has it so.
+        .order_by_asc(holders::Column::RoleId)
         .order_by_asc(holders::Column::JoinedAt)
         .order_by_asc(holders::Column::Id)
 }

@@ -3,7 +3,7 @@
 use super::TestPostgres;
 use crate::migrations::migrations_count;
 use crate::{Catalog, CatalogError};
-use sea_orm::{ConnectionTrait, Database, DbErr};
+use sea_orm::{ConnectionTrait, Database, DbBackend, DbErr, Statement};
 use tempfile::TempDir;
 
 /// An empty database and its URL. A SQLite file goes when this is dropped; a PostgreSQL database
@@ -68,6 +68,21 @@ impl TestDatabase {
     /// What the database says.
     pub async fn execute(&self, sql: &str) -> Result<(), DbErr> {
         execute(&self.url, sql).await
+    }
+
+    /// How SQLite would answer a query: the lines of its plan.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn sqlite_plan(&self, sql: &str) -> Result<Vec<String>, DbErr> {
+        let db = Database::connect(&self.url).await?;
+        let explain = format!("EXPLAIN QUERY PLAN {sql}");
+        let statement = Statement::from_string(DbBackend::Sqlite, explain);
+        let lines = db.query_all_raw(statement).await?;
+        db.close().await?;
+        let details = lines.iter().map(|line| line.try_get("", "detail"));
+        details.collect()
     }
 
     /// How many migrations there are.

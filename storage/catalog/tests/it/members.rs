@@ -16,6 +16,7 @@ on_both!(
     members_are_removed_by_the_rules,
     the_last_owner_can_neither_be_demoted_nor_leave,
     parallel_demotions_and_departures_leave_an_owner,
+    of_50_parallel_demotions_the_last_is_refused,
 );
 
 const FORBIDDEN: &str = "permission_denied";
@@ -257,4 +258,34 @@ async fn parallel_demotions_and_departures_leave_an_owner(database: TestDatabase
     let owners_left = left.iter().filter(|(_, level)| *level == Owner).count();
     assert!(owners_left >= 1, "{left:?}");
     assert!(done >= 1 && owners_left < owners.len(), "{done} {left:?}");
+}
+
+async fn of_50_parallel_demotions_the_last_is_refused(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let mut owners = vec![stand.ann.clone()];
+    for number in 1..50 {
+        owners.push(add(&stand, &format!("owner{number}"), Owner).await);
+    }
+    let demotions: Vec<_> = owners
+        .into_iter()
+        .map(|owner| {
+            let (catalog, here) = (stand.catalog.clone(), stand.organization);
+            tokio::spawn(async move {
+                let by = Actor::command_line();
+                catalog
+                    .set_member_level(&by, here, owner.uuid, Member)
+                    .await
+            })
+        })
+        .collect();
+    let mut refusals = Vec::new();
+    for demotion in demotions {
+        if let refused @ Err(_) = demotion.await.unwrap() {
+            refusals.push(blame(refused));
+        }
+    }
+    assert_eq!(refusals, [("invalid_input", None)]);
+    let left = levels(&stand).await;
+    let owners_left = left.iter().filter(|(_, level)| *level == Owner).count();
+    assert_eq!((left.len(), owners_left), (50, 1));
 }

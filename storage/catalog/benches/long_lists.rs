@@ -1,0 +1,155 @@
+//! How long parts of long lists take in SQLite: 100 000 members, 10 000 invites, 1 000 of all
+//! else, in one organization.
+//!
+//! Criterion speaks of means; here the slowest of a hundred counts, so this prints percentiles.
+//!
+//!     cargo bench -p millrace-catalog
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a bench: ends where something fails, looks at the clock, prints"
+)]
+
+#[path = "../tests/it/crowd.rs"]
+mod crowd;
+
+use crowd::{Sizes, add_lists};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    ActivityFilter, Actor, Caller, Catalog, NewPersonalKey, NewRole, NewUser, PageRequest,
+    RoleFilter, Scopes,
+};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+const SIZES: Sizes = Sizes {
+    members: 100_000,
+    invites: 10_000,
+    others: 1000,
+};
+const ROUNDS: usize = 1000;
+
+#[tokio::main]
+async fn main() {
+    let database = TestDatabase::sqlite();
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let (caller, here) = acme(&catalog).await;
+    add_lists(&database, caller.user.id, &SIZES).await;
+    println!("{:<32} {:>9} {:>9} {:>9}", "", "p50", "p99", "max");
+    lists(&catalog, &caller, here).await;
+    single_reads(&catalog, &caller, here).await;
+}
+
+/// An organization "Acme" with a role "Everybody", and its owner.
+async fn acme(catalog: &Catalog) -> (Caller, Uuid) {
+    let new = NewUser {
+        email: "ann@example.com".to_owned(),
+        first_name: "Ann".to_owned(),
+        last_name: String::new(),
+    };
+    let ann = catalog.create_user(new).await.unwrap();
+    let system = Actor::system();
+    let made = catalog.create_organization(&system, "Acme", Some(ann.id));
+    let here = made.await.unwrap().id;
+    let role = catalog.create_role(&system, here, NewRole::named("Everybody"));
+    role.await.unwrap();
+    let new = NewPersonalKey {
+        email: ann.email,
+        label: "Bench".to_owned(),
+        scopes: Scopes::all(),
+        expires_at: None,
+        scoped_organizations: None,
+    };
+    let key = catalog.create_personal_key(&system, new).await.unwrap();
+    let caller = catalog.authenticate(key.value.expose()).await.unwrap();
+    (caller.unwrap(), here)
+}
+
+/// Times something, and prints its percentiles.
+macro_rules! time {
+    ($name:expr, $read:expr) => {{
+        let mut took = Vec::with_capacity(ROUNDS);
+        for _ in 0..ROUNDS {
+            let begun = Instant::now();
+            $read.await.unwrap();
+            took.push(begun.elapsed());
+        }
+        print($name, took);
+    }};
+}
+
+async fn lists(catalog: &Catalog, caller: &Caller, here: Uuid) {
+    let page = |offset| PageRequest { limit: 100, offset };
+    let everything = PageRequest {
+        limit: 1000,
+        offset: 0,
+    };
+    time!(
+        "members, first 100",
+        catalog.members_of(here, None, page(0))
+    );
+    time!(
+        "members, last 100",
+        catalog.members_of(here, None, page(99_900))
+    );
+    time!(
+        "members, first 1000",
+        catalog.members_of(here, None, everything)
+    );
+    let address = Some("crowd77777@example.com");
+    time!(
+        "members, by address",
+        catalog.members_of(here, address, page(0))
+    );
+    time!("invites, first 100", catalog.invites_of(here, page(0)));
+    time!("invites, last 100", catalog.invites_of(here, page(9_900)));
+    time!("domains, first 100", catalog.domains_of(here, page(0)));
+    time!(
+        "projects, first 100",
+        catalog.projects_of(here, None, page(0))
+    );
+    time!(
+        "organizations, first 100",
+        catalog.organizations_of(caller, page(0))
+    );
+    time!(
+        "proxy records, first 100",
+        catalog.list_proxy_records(here, page(0))
+    );
+    let small = RoleFilter {
+        name: Some("r1".to_owned()),
+        ..RoleFilter::default()
+    };
+    time!("roles, by name", catalog.roles_of(here, &small, page(0)));
+    let activity = ActivityFilter {
+        organization_id: here,
+        scopes: Vec::new(),
+        item_id: None,
+    };
+    time!(
+        "activity, first 100",
+        catalog.list_activity(&activity, page(0))
+    );
+}
+
+async fn single_reads(catalog: &Catalog, caller: &Caller, here: Uuid) {
+    let member = caller.user.uuid;
+    time!("one organization", catalog.organization_of(caller, here));
+    time!("access to an organization", catalog.access(caller, here));
+    time!("one member", catalog.member(here, member));
+}
+
+fn print(name: &str, mut took: Vec<Duration>) {
+    took.sort();
+    let at = |percent: usize| {
+        took.get(took.len() * percent / 100)
+            .copied()
+            .unwrap_or_default()
+    };
+    let worst = took.last().copied().unwrap_or_default();
+    println!("{name:<32} {:>9.2?} {:>9.2?} {worst:>9.2?}", at(50), at(99));
+}

@@ -1,0 +1,140 @@
+//! What long lists cost: how many statements, and whether each finds its rows by an index.
+
+use crate::crowd::{Sizes, add_lists};
+use crate::stand::Stand;
+use millrace_catalog::testing::{StatementCount, TestDatabase};
+use millrace_catalog::{
+    ActivityFilter, ActivityScope, Caller, Catalog, Family, PageRequest, RoleFilter,
+};
+use uuid::Uuid;
+
+on_both!(long_lists_take_three_statements);
+
+const PAGE: PageRequest = PageRequest {
+    limit: 500,
+    offset: 500,
+};
+const STATEMENTS_MAX: usize = 3;
+/// How many rows each list has at least.
+const ROWS: u32 = 1000;
+/// Lists that something else keeps short, so that SQLite may sort them: memberships of one person,
+/// projects of an organization (1500), keys of one person (100), plugins of an organization.
+const SORTED: [&str; 5] = [
+    "organizations",
+    "keys",
+    "plugins",
+    "unused plugins",
+    "exporting plugins",
+];
+
+/// An organization with long lists of everything.
+struct Crowd {
+    catalog: Catalog,
+    sent: StatementCount,
+    organization: Uuid,
+    caller: Caller,
+    role: Uuid,
+}
+
+impl Crowd {
+    async fn new(database: &TestDatabase) -> Self {
+        let stand = Stand::new(database).await;
+        let new = millrace_catalog::NewRole::named("Everybody");
+        let role = stand
+            .catalog
+            .create_role(&stand.owner, stand.organization, new);
+        let role = role.await.unwrap().role.id;
+        let caller = stand.caller(&stand.ann).await;
+        let sizes = Sizes {
+            members: ROWS,
+            invites: ROWS,
+            others: ROWS,
+        };
+        add_lists(database, stand.ann.id, &sizes).await;
+        let (catalog, sent) = stand.catalog.counted();
+        Self {
+            catalog,
+            sent,
+            organization: stand.organization,
+            caller,
+            role,
+        }
+    }
+
+    /// Reads every list once: its name, its length, its rows in a part of it, and what was sent.
+    async fn read_all(&self) -> Vec<(&'static str, u64, usize, Vec<String>)> {
+        let (catalog, here) = (&self.catalog, self.organization);
+        let mut read = Vec::new();
+        macro_rules! list {
+            ($name:literal, $page:expr) => {
+                let page = $page.await.unwrap();
+                read.push(($name, page.count, page.rows.len(), self.sent.take()));
+            };
+        }
+        let all = RoleFilter::default();
+        list!("members", catalog.members_of(here, None, PAGE));
+        list!("invites", catalog.invites_of(here, PAGE));
+        list!("domains", catalog.domains_of(here, PAGE));
+        list!("roles", catalog.roles_of(here, &all, PAGE));
+        let members = catalog.role_members_of(here, self.role, PAGE);
+        let members = async { members.await.map(Option::unwrap) };
+        list!("role members", members);
+        list!(
+            "organizations",
+            catalog.organizations_of(&self.caller, PAGE)
+        );
+        list!("projects", catalog.projects_of(here, None, PAGE));
+        list!("keys", catalog.own_keys(&self.caller, PAGE));
+        list!("proxy records", catalog.list_proxy_records(here, PAGE));
+        let migrations = catalog.list_historical_migrations(here, PAGE);
+        list!("historical migrations", migrations);
+        list!("plugins", catalog.list_plugins(here, Family::Plugins, PAGE));
+        let unused = catalog.list_unused_plugins(here, Family::Plugins, PAGE);
+        list!("unused plugins", unused);
+        let exporting = catalog.list_exporting_plugins(here, Family::Plugins, PAGE);
+        list!("exporting plugins", exporting);
+        for (scopes, item_id) in [
+            (vec![], None),
+            (vec![ActivityScope::Domain], Some("x".to_owned())),
+        ] {
+            let filter = ActivityFilter {
+                organization_id: here,
+                scopes,
+                item_id,
+            };
+            list!("activity", catalog.list_activity(&filter, PAGE));
+        }
+        read
+    }
+}
+
+async fn long_lists_take_three_statements(database: TestDatabase) {
+    let crowd = Crowd::new(&database).await;
+    for (name, count, rows, sent) in crowd.read_all().await {
+        assert!(count >= u64::from(ROWS), "{name}: {count}");
+        assert!(rows >= 500, "{name}: {rows}");
+        assert!(sent.len() <= STATEMENTS_MAX, "{name}: {sent:#?}");
+    }
+}
+
+/// Neither is a whole table read, nor a long list sorted for one part of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_reads_every_list_by_an_index_and_in_its_order() {
+    let database = TestDatabase::sqlite();
+    let crowd = Crowd::new(&database).await;
+    let mut slow = Vec::new();
+    for (name, _, _, sent) in crowd.read_all().await {
+        for sql in sent {
+            let plan = database.sqlite_plan(&sql).await.unwrap();
+            let may_sort = SORTED.contains(&name);
+            let is_slow = |line: &String| {
+                line.starts_with("SCAN ") || (line.contains("TEMP B-TREE") && !may_sort)
+            };
+            if plan.iter().any(is_slow) {
+                let sql = sql.replace("?, ", "");
+                slow.push(format!("{name}: {sql}\n{plan:#?}"));
+            }
+        }
+    }
+    assert!(slow.is_empty(), "{}", slow.join("\n"));
+}

@@ -1,0 +1,199 @@
+//! The schema that was released first, with data in it, under the code of today.
+//!
+//! The rows are written as that version wrote them, by SQL: they must never be edited.
+
+use crate::stand::FIRST;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Actor, Caller, Catalog, FeatureKeys, Level, NewDomain, NewInvite, NewRole, Organization,
+    Scopes, TeamId, UtcTime,
+};
+use millrace_rows::{Micros, TestClock};
+use std::sync::Arc;
+use uuid::{Uuid, uuid};
+
+on_both!(
+    everything_of_the_first_schema_is_kept,
+    organizations_of_the_first_schema_take_part_in_what_is_new,
+);
+
+/// Migrations m0001 to m0003.
+const FIRST_SCHEMA: u32 = 3;
+const NOW: i64 = 1_790_000_000_000_000;
+
+const ACME: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071");
+const ANNS_MEMBERSHIP: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6072");
+const BOBS_MEMBERSHIP: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6073");
+const ANN: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6074");
+const BOB: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6075");
+const PROJECT: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6076");
+const KEYLESS: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6077");
+const ANNS_KEY: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6078");
+const BOBS_KEY: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6079");
+const REVOKED_KEY: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f607a");
+
+const ANNS_VALUE: &str = "phx_anns0personal0key0of0the0first0schema0S7ltJ";
+const BOBS_VALUE: &str = "phx_bobs0personal0key0of0the0first0schema2jE5Nr";
+const REVOKED_VALUE: &str = "phx_anns0revoked00key0of0the0first0schema0abaVR";
+const PROJECT_VALUE: &str = "phc_the0project0key00of0the0first0schema04L5m9T";
+
+fn rows(id: impl Fn(Uuid) -> String) -> [String; 6] {
+    let (acme, ann, bob) = (id(ACME), id(ANN), id(BOB));
+    let (project, keyless) = (id(PROJECT), id(KEYLESS));
+    let (anns_place, bobs_place) = (id(ANNS_MEMBERSHIP), id(BOBS_MEMBERSHIP));
+    let (anns_key, bobs_key, revoked) = (id(ANNS_KEY), id(BOBS_KEY), id(REVOKED_KEY));
+    [
+        format!(
+            "INSERT INTO organizations (id, name, slug, created_at, updated_at, \
+             is_member_join_email_enabled, enforce_2fa, members_can_write_pipelines, \
+             plugins_access_level, customer_id, disabled_features) VALUES \
+             ({acme}, 'Acme', 'acme', 1000, 2000, false, true, true, 9, 'c1', '[\"saml\"]')"
+        ),
+        format!(
+            "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, \
+             is_email_verified, is_active, created_at, updated_at) VALUES \
+             ({ann}, 'ann', 'ann@example.com', 'Ann', 'A', NULL, true, 1000, 1000), \
+             ({bob}, 'bob', 'bob@example.com', 'Bob', '', true, true, 1001, 1001)"
+        ),
+        format!(
+            "INSERT INTO organization_memberships (id, organization_id, user_id, level, \
+             joined_at, updated_at) VALUES ({anns_place}, {acme}, 1, 15, 1000, 1000), \
+             ({bobs_place}, {acme}, 2, 1, 1001, 1001)"
+        ),
+        format!(
+            "INSERT INTO projects (uuid, organization_id, name, api_token, api_token_imported, \
+             anonymize_ips, timezone, created_at, updated_at) VALUES \
+             ({project}, {acme}, 'Default project', '{PROJECT_VALUE}', false, true, \
+             'Europe/Berlin', 1000, 1000), \
+             ({keyless}, {acme}, 'Keyless', NULL, false, false, 'UTC', 1001, 1001)"
+        ),
+        format!(
+            "INSERT INTO personal_api_keys (id, user_id, label, key_hash, mask_value, scopes, \
+             scoped_organizations, expires_at, last_used_at, last_rolled_at, revoked_at, \
+             created_at) VALUES \
+             ({anns_key}, 1, 'First', \
+             'a74bd411a0b52bb89b6dbc92a4fd290d24fffed5e19d27c2c418e69a35d2548b', 'phx_...7ltJ', \
+             '[\"*\"]', NULL, NULL, NULL, NULL, NULL, 1000), \
+             ({bobs_key}, 2, 'Narrow', \
+             'f61f89dd877b0ebb72770dc922b8eeb5192f350ef2073ef4f3815b74ebb8551b', 'phx_...E5Nr', \
+             '[\"organization:read\"]', '[\"{ACME}\"]', 1790000000000001, 1002, NULL, NULL, 1001), \
+             ({revoked}, 1, 'Revoked', \
+             'b6fa684e40ebfedcfe1efcd24ed32d6f8438d54e971436355aa1608898f1c6a2', 'phx_...baVR', \
+             '[\"*\"]', NULL, NULL, NULL, NULL, 1003, 1002)"
+        ),
+        "UPDATE catalog_versions SET version = 7 WHERE name = 'keys'".to_owned(),
+    ]
+}
+
+/// A database as the first version left it, opened by this one.
+async fn upgraded(database: &TestDatabase) -> Catalog {
+    let old = database.open_old(FIRST_SCHEMA).await.unwrap();
+    old.close().await.unwrap();
+    let id = |id: Uuid| {
+        if database.is_sqlite() {
+            format!("x'{}'", id.simple())
+        } else {
+            format!("'{id}'")
+        }
+    };
+    for row in rows(id) {
+        database.execute(&row).await.unwrap();
+    }
+    let clock = Arc::new(TestClock::at(Micros(NOW)));
+    let opened = Catalog::open_with_clock(database.url(), clock).await;
+    opened.unwrap()
+}
+
+async fn caller(catalog: &Catalog, value: &str) -> Caller {
+    let caller = catalog.authenticate(value).await.unwrap();
+    caller.unwrap()
+}
+
+async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
+    let catalog = upgraded(&database).await;
+    let acme = Organization {
+        id: ACME,
+        name: "Acme".to_owned(),
+        slug: "acme".to_owned(),
+        created_at: UtcTime(1000),
+        updated_at: UtcTime(2000),
+        is_member_join_email_enabled: false,
+        enforce_2fa: Some(true),
+        members_can_write_pipelines: true,
+        plugins_access_level: 9,
+        customer_id: Some("c1".to_owned()),
+        disabled_features: FeatureKeys(vec!["saml".to_owned()]),
+    };
+    assert_eq!(catalog.list_organizations().await.unwrap(), [acme]);
+    let ann = caller(&catalog, ANNS_VALUE).await;
+    assert_eq!((ann.user.uuid, &*ann.user.email), (ANN, "ann@example.com"));
+    let bob = caller(&catalog, BOBS_VALUE).await;
+    assert_eq!(bob.scopes, Scopes::parse(["organization:read"]).unwrap());
+    assert!(catalog.access(&bob, ACME).await.unwrap().is_some());
+    let revoked = catalog.authenticate(REVOKED_VALUE).await.unwrap();
+    assert!(revoked.is_none());
+    let keys = catalog.own_keys(&ann, FIRST).await.unwrap();
+    let keys: Vec<_> = keys.rows.iter().map(|key| (key.id, &*key.label)).collect();
+    assert_eq!(keys, [(ANNS_KEY, "First")]);
+    let members = catalog.members_of(ACME, None, FIRST).await.unwrap();
+    let members = members.rows.iter().map(|member| {
+        let membership = &member.membership;
+        (membership.id, membership.level, &*member.user.first_name)
+    });
+    let expected = [
+        (ANNS_MEMBERSHIP, Level::Owner, "Ann"),
+        (BOBS_MEMBERSHIP, Level::Member, "Bob"),
+    ];
+    assert_eq!(members.collect::<Vec<_>>(), expected);
+    let projects = catalog.list_projects(Some(ACME)).await.unwrap();
+    let projects: Vec<_> = projects
+        .iter()
+        .map(|project| (project.id, project.uuid, &*project.timezone))
+        .collect();
+    assert_eq!(
+        projects,
+        [(1, PROJECT, "Europe/Berlin"), (2, KEYLESS, "UTC")]
+    );
+    let key = catalog
+        .project_by_key(PROJECT_VALUE)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((key.team_id, key.anonymize_ips), (TeamId(1), true));
+    assert_eq!(catalog.keys_version().await.unwrap(), 7);
+}
+
+async fn organizations_of_the_first_schema_take_part_in_what_is_new(database: TestDatabase) {
+    let catalog = upgraded(&database).await;
+    let ann = caller(&catalog, ANNS_VALUE).await.actor();
+    let invite = NewInvite::to("carl@example.com");
+    let sent = catalog.create_invite(&ann, ACME, invite).await.unwrap();
+    let token = sent.token.expose();
+    let joined = catalog.accept_invite_as_new(token, "Carl", "").await;
+    assert_eq!(joined.unwrap().organization.id, ACME);
+    let domain = NewDomain::named("acme.example");
+    catalog.create_domain(&ann, ACME, domain).await.unwrap();
+    let role = catalog.create_role(&ann, ACME, NewRole::named("Engineers"));
+    let role = role.await.unwrap().role.id;
+    let held = catalog
+        .add_role_member(&ann, ACME, role, BOB)
+        .await
+        .unwrap();
+    assert_eq!(held.record.membership_id, BOBS_MEMBERSHIP);
+    let promoted = catalog.set_member_level(&ann, ACME, BOB, Level::Owner);
+    assert_eq!(promoted.await.unwrap().membership.level, Level::Owner);
+    let reset = catalog.reset_project_key(&ann, ACME, TeamId(1)).await;
+    assert_ne!(reset.unwrap().api_token.as_deref(), Some(PROJECT_VALUE));
+    assert_eq!(catalog.keys_version().await.unwrap(), 8);
+    catalog.remove_member(&ann, ACME, ANN).await.unwrap();
+    let operator = Actor::command_line();
+    catalog.delete_organization(&operator, ACME).await.unwrap();
+    assert!(catalog.list_organizations().await.unwrap().is_empty());
+    assert!(
+        catalog
+            .user_by_email("ann@example.com")
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
