@@ -8,9 +8,17 @@ use millrace_admin::dns::Dns;
 use millrace_admin::mail::Outbox;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::Catalog;
+use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
+use tokio::time::MissedTickBehavior;
 
+/// How often it is looked whether the catalog answers, and how long that may take.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Threads for requests: a second one, so that a long answer does not hold up the others.
 const THREADS: usize = 2;
 
@@ -18,6 +26,8 @@ const THREADS: usize = 2;
 #[derive(Debug)]
 pub struct Admin {
     addr: SocketAddr,
+    /// Whether the catalog answered when it was last looked.
+    catalog_answers: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
     ended: oneshot::Receiver<anyhow::Result<()>>,
 }
@@ -33,24 +43,40 @@ impl Admin {
         let addr = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = oneshot::channel();
+        let catalog_answers = Arc::new(AtomicBool::new(true));
+        let answers = catalog_answers.clone();
         let config = config.clone();
         std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
-                let outcome = serve(&config, listener, stopped);
+                let outcome = serve(&config, listener, &answers, stopped);
                 if let Err(error) = &outcome {
                     tracing::error!(error = format!("{error:#}"), "the admin API ended");
                 }
                 // Nobody waits for it where ingestion goes on.
                 drop(end.send(outcome));
             })?;
-        Ok(Self { addr, stop, ended })
+        Ok(Self {
+            addr,
+            catalog_answers,
+            stop,
+            ended,
+        })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// A condition for readiness: nothing can be answered without the catalog.
+    pub fn failure(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+        let answers = self.catalog_answers.clone();
+        move || {
+            let failed = !answers.load(Ordering::Acquire);
+            failed.then(|| "the catalog cannot be reached".to_owned())
+        }
     }
 
     /// Waits until it ends by itself: never, unless something is wrong.
@@ -75,6 +101,7 @@ impl Admin {
 fn serve(
     config: &Config,
     listener: TcpListener,
+    catalog_answers: &AtomicBool,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -84,15 +111,30 @@ fn serve(
         .build()
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
-        let services = services(config, open::catalog(config).await?);
+        let catalog = open::catalog(config).await?;
+        let services = services(config, catalog.clone());
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
-        millrace_admin::serve(listener, services, stop)
-            .await
-            .context("the admin API stopped")
+        tokio::select! {
+            served = millrace_admin::serve(listener, services, stop) => {
+                served.context("the admin API stopped")
+            }
+            never = look(&catalog, catalog_answers) => match never {},
+        }
     });
     runtime.shutdown_background();
     outcome
+}
+
+/// Looks whether the catalog answers, again and again.
+async fn look(catalog: &Catalog, answers: &AtomicBool) -> Infallible {
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        let looked = tokio::time::timeout(LOOK_TIMEOUT, catalog.keys_version()).await;
+        answers.store(matches!(looked, Ok(Ok(_))), Ordering::Release);
+    }
 }
 
 /// What the API works with, as configured.

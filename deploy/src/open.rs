@@ -4,7 +4,7 @@ use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use anyhow::Context;
 use millrace_catalog::Catalog;
-use millrace_clickhouse::{ClickHouse, Settings};
+use millrace_clickhouse::{ClickHouse, QueryError, Settings};
 
 /// Runs a command's future to its end on a runtime of its own.
 ///
@@ -67,6 +67,25 @@ pub fn embedded_settings(credentials: &Credentials) -> Settings {
 /// As [`clickhouse_settings`].
 pub fn clickhouse(config: &Config) -> anyhow::Result<ClickHouse> {
     Ok(ClickHouse::new(&clickhouse_settings(config)?))
+}
+
+/// An error of ClickHouse for an operator, who is told what to do where it was not reached at all.
+#[must_use]
+pub fn explained(config: &Config, error: QueryError) -> anyhow::Error {
+    if error.code.is_some() {
+        return error.into();
+    }
+    let what_to_do = match &config.engine {
+        Engine::Embedded { .. } => {
+            "ClickHouse does not answer; the embedded one runs while the server does: start it \
+             with `millrace serve` and try again"
+                .to_owned()
+        }
+        Engine::Server { url, .. } => {
+            format!("ClickHouse does not answer; check that it is up at {url}")
+        }
+    };
+    anyhow::Error::new(error).context(what_to_do)
 }
 
 /// What the running server wrote down.

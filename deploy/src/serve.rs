@@ -137,6 +137,10 @@ impl Up {
             let started = Admin::start(config)
                 .with_context(|| cannot_listen(config.admin_addr, "--admin-addr"))?;
             credentials.admin_url = format!("http://{}", started.addr());
+            // Beside ingestion it is not asked for: events come in without the API.
+            if !parts.ingest {
+                readiness.require("catalog", started.failure());
+            }
             admin = Some(started);
         }
         if parts.ingest {
@@ -256,6 +260,8 @@ fn start_ingest(
     readiness.require("log", move || log.failure());
     let keys = Keys::new(catalog.clone());
     tokio::spawn(keys.clone().watch_changes());
+    let known = keys.clone();
+    readiness.require("catalog", move || known.failure());
     let server_config = ServerConfig {
         workers: config.workers,
         trusted_proxies: config.trusted_proxies.clone(),

@@ -245,8 +245,10 @@ fn respond(
     prometheus: &PrometheusHandle,
 ) -> Response<Full<Bytes>> {
     let path = request.uri().path();
-    let answer = match path.strip_suffix('/').unwrap_or(path) {
-        _ if !matches!(*request.method(), Method::GET | Method::HEAD) => {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let answer = match path {
+        "" | "/_health/live" | "/_health/ready" | "/metrics" if !is_read => {
             Answer::method_not_allowed("GET, HEAD", false)
         }
         "/_health/live" | "" => live(),

@@ -156,6 +156,15 @@ impl Keys {
         }
     }
 
+    /// What keeps every event out: the catalog does not answer, and no key is known from before.
+    /// `None` otherwise, as known keys go on working.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let failed = self.0.unreachable_until.load(Ordering::Acquire) != 0;
+        let detail = "the catalog cannot be reached, and no key is known";
+        (failed && self.0.found.iter().next().is_none()).then(|| detail.to_owned())
+    }
+
     /// Forgets a key at once, and doubts all others.
     pub fn invalidate(&self, key: &str) {
         self.invalidate_all();

@@ -58,7 +58,9 @@ pub fn run(config: &Config, purge: Purge) -> anyhow::Result<()> {
 /// in between is then in the catalog when that is read.
 async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec<TeamRows>> {
     let stored = clickhouse.teams_with_rows().await;
-    let stored = stored.context("cannot read which projects have events")?;
+    let stored = stored
+        .map_err(|error| open::explained(config, error))
+        .context("cannot read which projects have events")?;
     let projects = open::catalog(config).await?.list_projects(None).await?;
     if projects.is_empty() {
         bail!(

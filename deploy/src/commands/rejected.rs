@@ -82,9 +82,9 @@ fn find(config: &Config, which: &Which) -> anyhow::Result<Vec<RejectedEvent>> {
     };
     let clickhouse = open::clickhouse(config)?;
     open::block_on(async {
-        clickhouse
-            .rejected(&filter)
-            .await
+        let found = clickhouse.rejected(&filter).await;
+        found
+            .map_err(|error| open::explained(config, error))
             .context("cannot read rejected_events")
     })
 }

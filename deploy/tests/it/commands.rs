@@ -214,3 +214,15 @@ fn events_of_deleted_projects_are_listed_and_then_purged() {
     assert!(purged.contains("3 rows of 1 projects"), "{purged}");
     assert_eq!(server.query("SELECT event FROM millrace.events"), "kept");
 }
+
+#[test]
+fn a_command_that_needs_the_server_says_so_when_it_is_stopped() {
+    let dir = TempDir::new().unwrap();
+    assert!(Server::start(dir.path()).stop().success());
+    for args in [&["rejected", "list"][..], &["purge"]] {
+        let output = command(&dir, args);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("start it with `millrace serve`"), "{told}");
+    }
+}

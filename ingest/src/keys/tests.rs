@@ -199,12 +199,25 @@ async fn look_ups_at_a_time_are_bounded() {
 }
 
 #[tokio::test]
+async fn without_the_catalog_and_known_keys_nothing_comes_in() {
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.keys.failure(), None);
+    fixture.catalog.close().await.unwrap();
+    assert_eq!(fixture.keys.failure(), None);
+    fixture.keys.look_for_changes(&mut None).await;
+    let failure = fixture.keys.failure().unwrap();
+    assert!(failure.contains("catalog"), "{failure}");
+}
+
+#[tokio::test]
 async fn found_keys_go_on_working_while_the_catalog_is_away() {
     let fixture = Fixture::new().await;
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     assert_eq!(keys.find("unknown").await, Ok(None));
     fixture.catalog.close().await.unwrap();
+    keys.look_for_changes(&mut None).await;
+    assert_eq!(keys.failure(), None);
     for _ in 0..3 {
         fixture.pass_micros(FOUND_MICROS + RETRY_MICROS);
         assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);

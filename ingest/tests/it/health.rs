@@ -44,6 +44,7 @@ fn readiness_names_what_is_wrong_on_both_listeners() {
         assert_eq!(client.request("GET", "/_health/live", &[], b"").status, 200);
     }
     assert_eq!(clients[1].request("POST", "/metrics", &[], b"").status, 405);
+    assert_eq!(clients[1].request("POST", "/nothing", &[], b"").status, 404);
     metrics_tell_of_requests_events_and_times(&stand, &mut clients[1]);
 }
 
