@@ -16,6 +16,7 @@
 //! | [`certificates`] | whether a text is a certificate |
 //! | [`dns`], [`domain_name`] | proofs of domains, aliases; the one form of a name |
 //! | [`mail`] | invitations and notices through SMTP |
+//! | [`plugin_catalogue`] | plugins that can be installed |
 //! | [`proxy_check`] | how far a reverse proxy's domain is |
 //! | `signup_page` | the page behind an invitation's link; no operation, so not in the document |
 //! | `patch`, `timestamp`, `level_number` | types of fields |
@@ -50,6 +51,7 @@ mod operation;
 mod origin;
 mod page;
 mod patch;
+pub mod plugin_catalogue;
 pub mod proxy_check;
 mod request_id;
 mod response;

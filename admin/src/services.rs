@@ -2,6 +2,7 @@
 
 use crate::dns::Dns;
 use crate::mail::Outbox;
+use crate::plugin_catalogue::PluginCatalogue;
 use ipnet::IpNet;
 use millrace_catalog::Catalog;
 
@@ -19,6 +20,8 @@ pub struct ApiConfig {
     /// Wrong keys that an address may present in a minute; 0: any number. Right keys are served
     /// all the same.
     pub wrong_keys_per_minute_max: u32,
+    /// The domain below which our reverse proxies answer.
+    pub proxy_base_name: String,
 }
 
 impl Default for ApiConfig {
@@ -29,6 +32,7 @@ impl Default for ApiConfig {
             requests_per_minute_max: 480,
             requests_per_hour_max: 4_800,
             wrong_keys_per_minute_max: 30,
+            proxy_base_name: "proxy.localhost".to_owned(),
         }
     }
 }
@@ -45,6 +49,8 @@ pub struct Services {
     pub outbox: Option<Outbox>,
     /// Proves domains; the system's nameservers unless another one is given.
     pub dns: Dns,
+    /// Plugins that can be installed.
+    pub plugin_catalogue: PluginCatalogue,
 }
 
 impl Services {
@@ -56,6 +62,7 @@ impl Services {
             config: ApiConfig::default(),
             outbox: None,
             dns: Dns::new(None),
+            plugin_catalogue: PluginCatalogue::default(),
         }
     }
 }

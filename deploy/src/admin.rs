@@ -6,6 +6,7 @@ use crate::open;
 use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
 use millrace_admin::mail::Outbox;
+use millrace_admin::plugin_catalogue::PluginCatalogue;
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::Catalog;
 use std::convert::Infallible;
@@ -145,9 +146,11 @@ fn services(config: &Config, catalog: Catalog) -> Services {
         trusted_proxies: config.trusted_proxies.clone(),
         requests_per_minute_max: config.admin_requests_per_minute_max,
         requests_per_hour_max: config.admin_requests_per_hour_max,
+        proxy_base_name: config.proxy_base_name.clone(),
         ..ApiConfig::default()
     };
     services.outbox = config.mail.clone().map(Outbox::new);
+    services.plugin_catalogue = PluginCatalogue::new(config.plugin_catalogue.clone());
     if config.dns_nameserver.is_some() {
         services.dns = Dns::new(config.dns_nameserver);
     }

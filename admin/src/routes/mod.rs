@@ -3,11 +3,14 @@
 mod activity;
 pub(crate) mod documentation;
 mod domains;
+mod historical_migrations;
 mod invites;
 mod members;
 mod organizations;
 mod personal_api_keys;
+mod plugins;
 mod projects;
+mod proxy_records;
 mod signup;
 mod users;
 
@@ -20,11 +23,14 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     [
         activity::operations(),
         domains::operations(),
+        historical_migrations::operations(),
         invites::operations(),
         members::operations(),
         organizations::operations(),
         personal_api_keys::operations(),
+        plugins::operations(),
         projects::operations(),
+        proxy_records::operations(),
         signup::operations(),
         documentation::operations(published),
     ]

@@ -12,11 +12,13 @@
     reason = "tests"
 )]
 
+mod access;
 mod bodies;
 mod dns;
 mod document;
 mod domains;
 mod fixture;
+mod historical_migrations;
 mod idempotency;
 mod invite_mail;
 mod invites;
@@ -24,8 +26,10 @@ mod mail;
 mod members;
 mod organizations;
 mod personal_api_keys;
+mod plugins;
 mod projects;
 mod proxy_check;
+mod proxy_records;
 mod server;
 mod servers;
 mod signup;

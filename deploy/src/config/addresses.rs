@@ -1,7 +1,9 @@
-//! Addresses in the settings: of proxies, of the nameserver, of ourselves.
+//! Addresses in the settings: of proxies, of the nameserver, of the plugin catalogue, of ourselves.
 
 use anyhow::bail;
 use ipnet::IpNet;
+use millrace_admin::domain_name;
+use millrace_admin::plugin_catalogue::CatalogueSource;
 use std::net::{IpAddr, SocketAddr};
 
 /// Where nameservers listen.
@@ -24,6 +26,27 @@ pub(super) fn nameserver(text: Option<&str>) -> anyhow::Result<Option<SocketAddr
         bail!("dns_nameserver is {text:?}; give one such as 192.0.2.53 or [2001:db8::53]:5353");
     };
     Ok(Some(address))
+}
+
+/// A folder or a URL; the built-in catalogue without.
+pub(super) fn plugin_catalogue(text: Option<&str>) -> anyhow::Result<CatalogueSource> {
+    let Some(text) = text else {
+        return Ok(CatalogueSource::BuiltIn);
+    };
+    let Ok(source) = CatalogueSource::parse(text) else {
+        bail!(
+            "plugin_catalogue is {text:?}; give a folder or an http(s) URL that has plugins.json"
+        );
+    };
+    Ok(source)
+}
+
+/// A domain, in the form that names of proxies are kept in. `localhost` may be its top.
+pub(super) fn proxy_base_name(text: &str) -> anyhow::Result<String> {
+    let Some(name) = domain_name::normalized(text) else {
+        bail!("proxy_base_name is {text:?}; give a domain such as proxy.millrace.example");
+    };
+    Ok(name)
 }
 
 /// Networks; an address alone is a network of one.

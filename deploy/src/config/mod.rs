@@ -13,10 +13,11 @@ pub use file::{FileError, Layers, load};
 pub use settings::{AckSetting, LogFormat, Settings};
 pub use show::show;
 
-use addresses::{nameserver, networks, web_address};
+use addresses::{nameserver, networks, plugin_catalogue, proxy_base_name, web_address};
 use anyhow::{Context, bail};
 use ipnet::IpNet;
 use millrace_admin::mail::MailSettings;
+use millrace_admin::plugin_catalogue::CatalogueSource;
 use millrace_pipeline::Ack;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -96,6 +97,10 @@ pub struct Config {
     pub mail: Option<MailSettings>,
     /// The nameserver that proves domains; the system's without.
     pub dns_nameserver: Option<SocketAddr>,
+    /// Where the plugins are that can be installed.
+    pub plugin_catalogue: CatalogueSource,
+    /// The domain below which our reverse proxies answer: punycode, lower case.
+    pub proxy_base_name: String,
 }
 
 impl Config {
@@ -144,6 +149,8 @@ impl Config {
             grace_seconds: settings.grace_seconds,
             mail,
             dns_nameserver: nameserver(settings.dns_nameserver.as_deref())?,
+            plugin_catalogue: plugin_catalogue(settings.plugin_catalogue.as_deref())?,
+            proxy_base_name: proxy_base_name(&settings.proxy_base_name)?,
         })
     }
 

@@ -185,6 +185,23 @@ pub struct Settings {
         value_name = "ADDR"
     )]
     pub dns_nameserver: Option<String>,
+    /// Folder or URL of the plugins that can be installed; a small built-in list by default
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_PLUGIN_CATALOGUE",
+        value_name = "PLACE"
+    )]
+    pub plugin_catalogue: Option<String>,
+    /// Domain below which our reverse proxies answer
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_PROXY_BASE_NAME",
+        default_value = "proxy.localhost",
+        value_name = "DOMAIN"
+    )]
+    pub proxy_base_name: String,
     /// When a request is answered with success
     #[arg(
         long,

@@ -125,6 +125,8 @@ fn values_that_make_no_sense_say_what_would() {
             "Ann",
         ),
         (vec!["--dns-nameserver", "resolver"], "resolver"),
+        (vec!["--plugin-catalogue", "ftp://h/p"], "plugins.json"),
+        (vec!["--proxy-base-name", "no domain"], "no domain"),
     ];
     for (args, needle) in table {
         let output = config("", &[], &args);

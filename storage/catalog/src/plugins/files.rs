@@ -67,8 +67,9 @@ impl Installed {
     pub(super) fn apply(&self, plugin: &mut plugins::Model) {
         let release = &self.release;
         plugin.name = Some(release.name.clone());
-        plugin.description.clone_from(&release.description);
-        plugin.icon.clone_from(&release.icon);
+        // What people wrote stays where the release says nothing.
+        plugin.description = release.description.clone().or(plugin.description.take());
+        plugin.icon = release.icon.clone().or(plugin.icon.take());
         plugin.tag = Some(release.tag.clone());
         plugin.latest_tag = Some(release.tag.clone());
         plugin.config_schema = release.config_schema.clone();
@@ -141,7 +142,8 @@ impl Catalog {
         self.finish(transaction, changed).await
     }
 
-    /// Replaces a plugin's source by a release, if there is one, and sets what else was given.
+    /// Replaces a plugin's source by a release, if there is one; what else is given wins over
+    /// what the release says.
     ///
     /// # Errors
     ///
@@ -163,13 +165,14 @@ impl Catalog {
             let before = changeable(&transaction, writer, id).await?;
             let old = read(&transaction, id).await?;
             let has_source = !old.is_empty() || installed.is_some();
-            let mut after = Self::with_fields(writer, &before, fields, has_source)?;
+            let mut released = before.clone();
             let mut touched = Vec::new();
             if let Some(installed) = &installed {
-                installed.apply(&mut after);
+                installed.apply(&mut released);
                 touched = differing(&old, installed.files());
                 write(&transaction, id, installed.files(), self.now()).await?;
             }
+            let after = Self::with_fields(writer, &released, fields, has_source)?;
             self.save(&transaction, writer, &before, after, touched)
                 .await?;
             found(&transaction, writer.anywhere(), id).await

@@ -1,0 +1,190 @@
+//! Where catalogues are read from.
+
+use super::CatalogueError;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::task::spawn_blocking;
+use url::Url;
+
+/// The longest file, in bytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// How long a server may take for one file.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// The catalogue that is always there.
+const BUILT_IN: [(&str, &str); 5] = [
+    ("plugins.json", include_str!("../../plugins/plugins.json")),
+    (
+        "property-filter/index.js",
+        include_str!("../../plugins/property-filter/index.js"),
+    ),
+    (
+        "property-filter/plugin.json",
+        include_str!("../../plugins/property-filter/plugin.json"),
+    ),
+    (
+        "webhook/index.js",
+        include_str!("../../plugins/webhook/index.js"),
+    ),
+    (
+        "webhook/plugin.json",
+        include_str!("../../plugins/webhook/plugin.json"),
+    ),
+];
+
+/// Why a text names no catalogue.
+#[derive(Clone, Debug, Error)]
+pub enum CatalogueSourceError {
+    /// Neither a folder nor http nor https.
+    #[error("a plugin catalogue is a folder or an http or https URL")]
+    Scheme,
+    /// No URL.
+    #[error("the URL of the plugin catalogue is none: {0}")]
+    Url(#[from] url::ParseError),
+}
+
+/// Where a catalogue is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CatalogueSource {
+    /// In this program.
+    #[default]
+    BuiltIn,
+    /// In a folder.
+    Folder(PathBuf),
+    /// Below a URL with a slash at its end.
+    Url(Url),
+}
+
+impl CatalogueSource {
+    /// A folder or a URL, as an operator writes it.
+    ///
+    /// # Errors
+    ///
+    /// A URL of another kind than http and https, or none at all.
+    pub fn parse(text: &str) -> Result<Self, CatalogueSourceError> {
+        match text.split_once("://") {
+            Some(("http" | "https", _)) => {}
+            Some(_) => return Err(CatalogueSourceError::Scheme),
+            None => return Ok(Self::Folder(PathBuf::from(text))),
+        }
+        // What is joined to a URL replaces everything after its last slash.
+        let text = format!("{}/", text.trim_end_matches('/'));
+        Ok(Self::Url(text.parse()?))
+    }
+
+    /// A file, by its path below the catalogue.
+    pub(super) async fn read(&self, name: &str) -> Result<String, CatalogueError> {
+        let unreadable = |reason: String| CatalogueError::Unreadable {
+            name: name.to_owned(),
+            reason,
+        };
+        let inside = |component: Component<'_>| matches!(component, Component::Normal(_));
+        if !Path::new(name).components().all(inside) {
+            return Err(unreadable("it is outside of the catalogue".to_owned()));
+        }
+        let read = match self {
+            Self::BuiltIn => {
+                let file = BUILT_IN.iter().find(|(known, _)| *known == name);
+                return file
+                    .map(|(_, text)| (*text).to_owned())
+                    .ok_or_else(|| unreadable("there is no such file".to_owned()));
+            }
+            Self::Folder(folder) => {
+                let path = folder.join(name);
+                spawn_blocking(move || from_folder(&path)).await
+            }
+            Self::Url(base) => {
+                let url = base
+                    .join(name)
+                    .map_err(|error| unreadable(error.to_string()))?;
+                spawn_blocking(move || from_server(&url)).await
+            }
+        };
+        match read {
+            Ok(read) => read.map_err(unreadable),
+            Err(ended) => Err(unreadable(ended.to_string())),
+        }
+    }
+}
+
+fn from_folder(path: &Path) -> Result<String, String> {
+    let read = || {
+        let mut text = String::new();
+        let file = std::fs::File::open(path)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = read().map_err(|error: std::io::Error| error.to_string())?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("it has more than {FILE_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}
+
+fn from_server(url: &Url) -> Result<String, String> {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(FETCH_TIMEOUT))
+        .build()
+        .into();
+    let answer = agent.get(url.as_str()).call();
+    let mut answer = answer.map_err(|error| error.to_string())?;
+    let body = answer.body_mut().with_config().limit(FILE_BYTES_MAX);
+    body.read_to_string().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin_catalogue::PluginCatalogue;
+
+    #[tokio::test]
+    async fn everything_that_is_built_in_can_be_installed() {
+        let catalogue = PluginCatalogue::default();
+        let entries = catalogue.entries().await.unwrap();
+        assert!(!entries.is_empty());
+        let mut files = 1;
+        for entry in entries {
+            let release = catalogue.release(&entry.url).await.unwrap().unwrap();
+            assert_eq!(release.tag, entry.tag);
+            assert!(!release.files.is_empty(), "{}", entry.name);
+            files += release.files.len();
+        }
+        assert_eq!(files, BUILT_IN.len(), "no file is forgotten");
+        assert!(
+            catalogue
+                .release("https://elsewhere.example/")
+                .await
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_folder_is_read_anew_each_time_and_never_left() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let index = folder.path().join("plugins.json");
+        let inside = folder.path().join("inside");
+        std::fs::create_dir(&inside).unwrap();
+        let source = CatalogueSource::parse(inside.to_str().unwrap()).unwrap();
+        let catalogue = PluginCatalogue::new(source);
+        catalogue.entries().await.unwrap_err();
+        std::fs::write(inside.join("plugins.json"), "[]").unwrap();
+        assert!(catalogue.entries().await.unwrap().is_empty());
+        std::fs::write(&index, "secret").unwrap();
+        for path in ["..", "/etc", "a/../.."] {
+            let entry = format!(
+                r#"[{{"name":"a","url":"u","type":"data_in","tag":"1","path":"{path}","files":["plugins.json"]}}]"#
+            );
+            std::fs::write(inside.join("plugins.json"), entry).unwrap();
+            let error = catalogue.release("u").await.unwrap_err();
+            assert!(
+                matches!(error, CatalogueError::Unreadable { .. }),
+                "{path}: {error}"
+            );
+        }
+        let long = " ".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
+        std::fs::write(inside.join("plugins.json"), long).unwrap();
+        catalogue.entries().await.unwrap_err();
+    }
+}

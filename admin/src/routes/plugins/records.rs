@@ -1,0 +1,93 @@
+//! List, create, read, change, delete.
+
+use super::bodies::{NewBody, PatchBody, PluginBody};
+use super::files::released;
+use super::{Paths, READ, WRITE, may_read, of, with, writer};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use millrace_catalog::{Family, NewPlugin};
+
+pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
+    let family = paths.family;
+    vec![
+        Operation::list(paths.all, of(family, list))
+            .about("List plugins")
+            .note("The organization's own, global ones, and those that its projects use.")
+            .scopes(&READ),
+        Operation::create(paths.all, with(family, create))
+            .about("Create a plugin")
+            .note("With the address of something in the catalogue, installs it.")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(
+                400,
+                "unique",
+                "The organization has a plugin with this url.",
+            ),
+        Operation::get(paths.one, of(family, retrieve))
+            .about("Read a plugin")
+            .scopes(&READ),
+        Operation::patch(paths.one, &["plugin_type"], with(family, update))
+            .about("Change a plugin")
+            .scopes(&WRITE)
+            .pipelines_level(),
+        Operation::delete(paths.one, of(family, delete))
+            .about("Delete a plugin")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(400, "invalid_input", "The plugin is global."),
+    ]
+}
+
+async fn list(family: Family, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
+    may_read(&context)?;
+    let (id, page) = (context.organization_id()?, context.page());
+    let found = context.catalog().list_plugins(id, family, page).await?;
+    Ok(context.envelope(page, found))
+}
+
+async fn create(family: Family, context: Context, new: NewBody) -> Result<PluginBody, ApiError> {
+    let actor = context.actor()?;
+    let writer = writer(&context, &actor, family)?;
+    let url = new.url.sent().flatten();
+    let release = match &url {
+        Some(url) => released(&context, url).await?,
+        None => None,
+    };
+    let new = NewPlugin {
+        fields: new.fields.into(),
+        url,
+        release,
+    };
+    let made = context.catalog().create_plugin(writer, new).await?;
+    Ok(made.into())
+}
+
+async fn retrieve(family: Family, context: Context) -> Result<PluginBody, ApiError> {
+    may_read(&context)?;
+    let (organization_id, id) = (context.organization_id()?, context.integer("id")?);
+    let found = context
+        .catalog()
+        .plugin(organization_id, family, id)
+        .await?;
+    found.map(PluginBody::from).ok_or_else(ApiError::not_found)
+}
+
+async fn update(
+    family: Family,
+    context: Context,
+    patch: PatchBody,
+) -> Result<PluginBody, ApiError> {
+    let actor = context.actor()?;
+    let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
+    let changed = context.catalog().update_plugin(writer, id, patch.into());
+    Ok(changed.await?.into())
+}
+
+async fn delete(family: Family, context: Context) -> Result<(), ApiError> {
+    let actor = context.actor()?;
+    let (writer, id) = (writer(&context, &actor, family)?, context.integer("id")?);
+    Ok(context.catalog().delete_plugin(writer, id).await?)
+}

@@ -1,0 +1,72 @@
+//! Activity, the catalogue, unused plugins, and how projects use them.
+
+use super::bodies::PluginBody;
+use super::files::unreadable;
+use super::uses::UseBody;
+use super::{Paths, READ, may_read, of};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::plugin_catalogue::CatalogueEntry;
+use crate::routes::activity::{ActivityLogEntry, entries};
+use millrace_catalog::{ActivityScope, Family, Page};
+
+pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
+    let family = paths.family;
+    vec![
+        Operation::list(paths.activity, of(family, activity))
+            .about("List who changed what of plugins, newest first")
+            .scopes(&READ),
+        Operation::list(
+            paths.exports_unsubscribe_configs,
+            of(family, exports_unsubscribe_configs),
+        )
+        .about("List the plugins in use that send events somewhere")
+        .scopes(&READ),
+        Operation::list(paths.repository, of(family, repository))
+            .about("List what can be installed")
+            .scopes(&READ)
+            .linked_by("url"),
+        Operation::list(paths.unused, of(family, unused))
+            .about("List the plugins that no project uses")
+            .scopes(&READ),
+    ]
+}
+
+async fn activity(_: Family, context: Context) -> Result<Envelope<ActivityLogEntry>, ApiError> {
+    may_read(&context)?;
+    let scopes = vec![ActivityScope::Plugin, ActivityScope::PluginConfig];
+    entries(&context, scopes, None).await
+}
+
+async fn exports_unsubscribe_configs(
+    family: Family,
+    context: Context,
+) -> Result<Envelope<UseBody>, ApiError> {
+    may_read(&context)?;
+    let (id, page) = (context.organization_id()?, context.page());
+    let found = context
+        .catalog()
+        .list_exporting_plugins(id, family, page)
+        .await?;
+    Ok(context.envelope(page, found))
+}
+
+async fn repository(_: Family, context: Context) -> Result<Envelope<CatalogueEntry>, ApiError> {
+    may_read(&context)?;
+    let entries = context.services.plugin_catalogue.entries().await;
+    let entries = entries.map_err(|error| unreadable(&error))?;
+    let page = context.page();
+    Ok(context.envelope(page, Page::of(entries, page)))
+}
+
+async fn unused(family: Family, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
+    may_read(&context)?;
+    let (id, page) = (context.organization_id()?, context.page());
+    let found = context
+        .catalog()
+        .list_unused_plugins(id, family, page)
+        .await?;
+    Ok(context.envelope(page, found))
+}

@@ -1,0 +1,61 @@
+//! Who may use an operation: the same questions for every row of the table.
+
+use crate::Fixture;
+use millrace_catalog::{Actor, Level};
+use serde_json::json;
+
+/// A row: method, path below `/api/organizations/<id>/`, scopes of which one will do, least level.
+pub type Rule<'a> = (&'a str, &'a str, &'a [&'a str], Level);
+
+/// Checks keys, scopes, levels, foreign organizations and slashes of all rows. The paths name
+/// things that do not exist, so that nothing is changed by asking.
+pub async fn holds(fixture: &Fixture, rules: &[Rule<'_>]) {
+    let (owner, stranger) = (
+        fixture.owner_key(),
+        fixture.key(&["activity_log:read"]).await,
+    );
+    let member = fixture.member("member@example.com", Level::Member).await;
+    let administrator = fixture
+        .member("admin@example.com", Level::Administrator)
+        .await;
+    let system = Actor::system();
+    let foreign = fixture.catalog.create_organization(&system, "Theirs", None);
+    let foreign = foreign.await.unwrap().id;
+    for (method, path, scopes, level) in rules {
+        let case = format!("{method} {path}");
+        let path = format!("/api/organizations/@current/{path}");
+        let body = json!({});
+        let without = fixture.send(method, &path, None).await;
+        assert_eq!(without.error(), (401, "not_authenticated", None), "{case}");
+        let other = fixture.call_with(&stranger, method, &path, &body).await;
+        assert_eq!(other.error(), (403, "permission_denied", None), "{case}");
+        for scope in *scopes {
+            let key = fixture.key(&[*scope]).await;
+            let answer = fixture.call_with(&key, method, &path, &body).await;
+            assert!(
+                ![401, 403, 405].contains(&answer.status),
+                "{case} {scope}: {answer:?}"
+            );
+        }
+        if let Some((family, _)) = scopes.first().and_then(|scope| scope.split_once(":write")) {
+            let reader = fixture.key(&[&format!("{family}:read")]).await;
+            let answer = fixture.call_with(&reader, method, &path, &body).await;
+            assert_eq!(answer.error(), (403, "permission_denied", None), "{case}");
+        }
+        for (key, may) in [
+            (&member, *level <= Level::Member),
+            (&administrator, *level <= Level::Administrator),
+        ] {
+            let answer = fixture.call_with(key, method, &path, &body).await;
+            assert_eq!(answer.status != 403, may, "{case}: {answer:?}");
+        }
+        let elsewhere = path.replace("@current", &foreign.to_string());
+        let answer = fixture.call_with(owner, method, &elsewhere, &body).await;
+        assert_eq!(answer.error(), (404, "not_found", None), "{case}");
+        let slash = fixture.call(method, &path, &body).await;
+        let bare = fixture
+            .call(method, path.trim_end_matches('/'), &body)
+            .await;
+        assert_eq!(slash.error(), bare.error(), "{case}");
+    }
+}

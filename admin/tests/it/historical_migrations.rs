@@ -1,0 +1,209 @@
+//! Historical migrations: asked for, decided, finished.
+
+use crate::Fixture;
+use crate::access;
+use millrace_catalog::{Actor, Level, NewPersonalKey, Scopes};
+use serde_json::{Value, json};
+
+const ALL: &str = "/api/organizations/@current/historical_migrations/";
+
+async fn operator(fixture: &Fixture) -> String {
+    let new = NewPersonalKey {
+        email: fixture.made.owner_email.clone(),
+        label: "Operator".to_owned(),
+        scopes: Scopes::parse(["operator"]).unwrap(),
+        expires_at: None,
+        scoped_organizations: None,
+    };
+    let key = fixture
+        .catalog
+        .create_personal_key(&Actor::command_line(), new)
+        .await;
+    key.unwrap().value.expose().to_owned()
+}
+
+fn request() -> Value {
+    json!({
+        "source": "Amplitude", "method": "export", "total_events": 30_000_000,
+        "events_per_minute": 20_000,
+    })
+}
+
+/// Asks for one; answers its path.
+async fn asked(fixture: &Fixture) -> (Value, String) {
+    let made = fixture.call("POST", ALL, &request()).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let path = format!("{ALL}{}/", made.body["id"].as_str().unwrap());
+    (made.body, path)
+}
+
+/// What the log has of migrations, newest first.
+async fn deeds(fixture: &Fixture) -> Vec<String> {
+    let log = fixture.get("/api/organizations/@current/activity/").await;
+    let entries = log.body["results"].as_array().unwrap().iter();
+    entries
+        .filter(|entry| entry["scope"] == "HistoricalMigration")
+        .map(|entry| entry["activity"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn every_operation_asks_for_its_scope_level_and_organization() {
+    const READ: &[&str] = &["historical_migration:read", "historical_migration:write"];
+    const WRITE: &[&str] = &["historical_migration:write", "*"];
+    const ONE: &str = "historical_migrations/01890f00-0000-7000-8000-000000000000/";
+    let fixture = Fixture::new().await;
+    let rules = [
+        ("GET", "historical_migrations/", READ, Level::Member),
+        (
+            "POST",
+            "historical_migrations/",
+            WRITE,
+            Level::Administrator,
+        ),
+        ("GET", ONE, READ, Level::Member),
+        ("PATCH", ONE, WRITE, Level::Administrator),
+        ("PUT", ONE, WRITE, Level::Administrator),
+    ];
+    access::holds(&fixture, &rules).await;
+    let answer = fixture
+        .call("DELETE", &format!("{ALL}x/"), &json!({}))
+        .await;
+    assert_eq!(answer.status, 405);
+}
+
+#[tokio::test]
+async fn a_migration_is_asked_for_decided_and_finished() {
+    let fixture = Fixture::new().await;
+    let operator = operator(&fixture).await;
+    let (asked, path) = asked(&fixture).await;
+    let mut expected = request();
+    for (field, value) in [
+        ("id", asked["id"].clone()),
+        ("team_id", json!(fixture.made.team_id.0)),
+        ("state", json!("requested")),
+        ("events_imported", json!(0)),
+        ("created_at", asked["created_at"].clone()),
+        ("decided_at", Value::Null),
+        ("note", Value::Null),
+    ] {
+        expected[field] = value;
+    }
+    assert_eq!(asked, expected);
+    assert_eq!(fixture.get(&path).await.body, asked);
+    assert_eq!(fixture.get(ALL).await.body["results"], json!([asked]));
+
+    for action in ["approve/", "reject/"] {
+        let refused = fixture
+            .call("POST", &format!("{path}{action}"), &json!({}))
+            .await;
+        assert_eq!(
+            refused.error(),
+            (403, "permission_denied", None),
+            "{action}"
+        );
+    }
+    let body = json!({ "note": "Welcome" });
+    let approved = fixture
+        .call_with(&operator, "POST", &format!("{path}approve/"), &body)
+        .await;
+    assert_eq!(
+        (approved.status, &approved.body["state"]),
+        (200, &json!("approved"))
+    );
+    assert_eq!(approved.body["note"], "Welcome");
+    assert!(approved.body["decided_at"].is_string());
+    let unchanged = fixture
+        .call(
+            "PATCH",
+            &path,
+            &json!({ "note": "mine", "total_events": 1 }),
+        )
+        .await;
+    assert_eq!((unchanged.status, &unchanged.body), (200, &approved.body));
+    let finished = fixture
+        .call("PATCH", &path, &json!({ "state": "finished" }))
+        .await;
+    assert_eq!(
+        (finished.status, &finished.body["state"]),
+        (200, &json!("finished"))
+    );
+    for action in ["approve/", "reject/"] {
+        let late = fixture
+            .call_with(&operator, "POST", &format!("{path}{action}"), &json!({}))
+            .await;
+        assert_eq!(
+            late.error(),
+            (400, "invalid_input", Some("state")),
+            "{action}"
+        );
+    }
+    assert_eq!(deeds(&fixture).await, ["updated", "updated", "created"]);
+}
+
+#[tokio::test]
+async fn what_was_rejected_can_be_approved_but_not_finished() {
+    let fixture = Fixture::new().await;
+    let operator = operator(&fixture).await;
+    let (_, path) = asked(&fixture).await;
+    let rejected = fixture
+        .call_with(&operator, "POST", &format!("{path}reject/"), &json!({}))
+        .await;
+    assert_eq!(
+        (rejected.status, &rejected.body["state"]),
+        (200, &json!("rejected"))
+    );
+    let finished = fixture
+        .call("PATCH", &path, &json!({ "state": "finished" }))
+        .await;
+    assert_eq!(finished.error(), (400, "invalid_input", Some("state")));
+    let approved = fixture
+        .call_with(&operator, "POST", &format!("{path}approve/"), &json!({}))
+        .await;
+    assert_eq!(approved.body["state"], "approved");
+}
+
+#[tokio::test]
+async fn bad_requests_are_named() {
+    let fixture = Fixture::new().await;
+    let (_, path) = asked(&fixture).await;
+    let other = fixture
+        .call("POST", "/api/organizations/", &json!({ "name": "Other" }))
+        .await;
+    let theirs = format!(
+        "/api/organizations/{}/projects/",
+        other.body["id"].as_str().unwrap()
+    );
+    let foreign = fixture.get(&theirs).await.body["results"][0]["id"].clone();
+    let table = [
+        ("source", Value::Null, "null"),
+        ("source", json!(" "), "blank"),
+        ("method", json!("x".repeat(201)), "max_length"),
+        ("total_events", json!(0), "min_value"),
+        ("total_events", json!("5"), "invalid_input"),
+        ("events_per_minute", json!(-1), "min_value"),
+        ("events_per_minute", json!(1.5), "invalid_input"),
+        ("team_id", foreign, "invalid_input"),
+        ("team_id", json!(999_999), "invalid_input"),
+        ("team_id", Value::Null, "null"),
+    ];
+    for (field, value, code) in table {
+        let mut body = request();
+        body[field] = value;
+        let answer = fixture.call("POST", ALL, &body).await;
+        assert_eq!(answer.error(), (400, code, Some(field)), "{body}");
+    }
+    for field in ["source", "method", "total_events", "events_per_minute"] {
+        let mut body = request();
+        body.as_object_mut().unwrap().remove(field);
+        let answer = fixture.call("POST", ALL, &body).await;
+        assert_eq!(answer.error(), (400, "required", Some(field)));
+    }
+    for (method, body, code) in [
+        ("PATCH", json!({ "state": "approved" }), "invalid_choice"),
+        ("PUT", json!({}), "required"),
+    ] {
+        let answer = fixture.call(method, &path, &body).await;
+        assert_eq!(answer.error(), (400, code, Some("state")), "{body}");
+    }
+}

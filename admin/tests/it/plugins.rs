@@ -1,0 +1,524 @@
+//! The plugin family: five views of one table, with their files and the catalogue.
+
+use crate::Fixture;
+use crate::access::{self, Rule};
+use millrace_admin::plugin_catalogue::{CatalogueSource, PluginCatalogue};
+use millrace_catalog::{Actor, Family, Level, NewPersonalKey, PluginSetting, PluginWriter, Scopes};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const ORGANIZATION: &str = "/api/organizations/@current";
+const WEBHOOK: &str = "https://plugins.millrace.example/webhook";
+
+fn all(family: Family) -> String {
+    format!("{ORGANIZATION}/{}/", family.segment())
+}
+
+/// Makes a plugin; answers its path.
+async fn made(fixture: &Fixture, family: Family, new: Value) -> (Value, String) {
+    let answer = fixture.call("POST", &all(family), &new).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let path = format!("{}{}/", all(family), answer.body["id"]);
+    (answer.body, path)
+}
+
+fn ids(list: &Value) -> Vec<i64> {
+    let rows = list["results"].as_array().unwrap().iter();
+    rows.map(|row| row["id"].as_i64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn every_operation_asks_for_its_scope_and_organization() {
+    const READ: &[&str] = &["plugin:read", "plugin:write", "*"];
+    const WRITE: &[&str] = &["plugin:write", "*"];
+    let below = [
+        ("GET", "", READ),
+        ("POST", "", WRITE),
+        ("GET", "77/", READ),
+        ("PATCH", "77/", WRITE),
+        ("PUT", "77/", WRITE),
+        ("DELETE", "77/", WRITE),
+        ("GET", "77/check_for_updates/", READ),
+        ("GET", "77/source/", READ),
+        ("PATCH", "77/update_source/", WRITE),
+        ("POST", "77/upgrade/", WRITE),
+        ("GET", "activity/", READ),
+        ("GET", "exports_unsubscribe_configs/", READ),
+        ("GET", "repository/", READ),
+        ("GET", "unused/", READ),
+    ];
+    for family in Family::ALL {
+        let fixture = Fixture::new().await;
+        let paths = below.map(|(_, path, _)| format!("{}/{path}", family.segment()));
+        let rules: Vec<Rule<'_>> = below
+            .iter()
+            .zip(&paths)
+            .map(|((method, _, scopes), path)| (*method, path.as_str(), *scopes, Level::Member))
+            .collect();
+        access::holds(&fixture, &rules).await;
+    }
+}
+
+#[tokio::test]
+async fn members_write_unless_the_organization_says_otherwise() {
+    let fixture = Fixture::new().await;
+    let member = fixture.member("mia@example.com", Level::Member).await;
+    let administrator = fixture
+        .member("ada@example.com", Level::Administrator)
+        .await;
+    let off = json!({ "members_can_write_pipelines": false });
+    let path = format!("{ORGANIZATION}/");
+    assert_eq!(fixture.call("PATCH", &path, &off).await.status, 200);
+    for family in Family::ALL {
+        let path = all(family);
+        let new = json!({ "plugin_type": "source" });
+        let refused = fixture.call_with(&member, "POST", &path, &new).await;
+        assert_eq!(refused.error(), (403, "permission_denied", None));
+        let made = fixture.call_with(&administrator, "POST", &path, &new).await;
+        assert_eq!(made.status, 201);
+        let seen = fixture.send("GET", &path, Some(&member)).await;
+        assert_eq!((seen.status, &seen.body["count"]), (200, &json!(1)));
+        for (method, rest) in [
+            ("PATCH", ""),
+            ("DELETE", ""),
+            ("PATCH", "update_source/"),
+            ("POST", "upgrade/"),
+        ] {
+            let path = format!("{path}{}/{rest}", made.body["id"]);
+            let refused = fixture.call_with(&member, method, &path, &json!({})).await;
+            assert_eq!(
+                refused.error(),
+                (403, "permission_denied", None),
+                "{method} {rest}"
+            );
+        }
+        let path = format!("{path}{}/", made.body["id"]);
+        assert_eq!(fixture.call("DELETE", &path, &json!({})).await.status, 204);
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_is_made_read_changed_and_deleted_in_each_family() {
+    for family in Family::ALL {
+        let fixture = Fixture::new().await;
+        let (plugin, path) = made(&fixture, family, json!({ "plugin_type": "source" })).await;
+        let expected = json!({
+            "id": plugin["id"], "plugin_type": "source", "name": null, "description": null,
+            "url": null, "icon": null, "config_schema": {}, "tag": null, "latest_tag": null,
+            "is_global": false, "organization_id": fixture.made.organization_id,
+            "organization_name": plugin["organization_name"],
+            "capabilities": family.default_capabilities(), "metrics": {}, "public_jobs": {},
+        });
+        assert_eq!(plugin, expected);
+        assert_eq!(fixture.get(&path).await.body, plugin);
+        for other in Family::ALL {
+            let listed = fixture.get(&all(other)).await;
+            let seen = other == family || other == Family::Plugins
+                // Nothing that can do nothing is anything but an app for pages.
+                || (family, other) == (Family::Plugins, Family::FrontendApps);
+            assert_eq!(
+                ids(&listed.body).len(),
+                usize::from(seen),
+                "{family:?} {other:?}"
+            );
+        }
+        let change = json!({
+            "name": "Nine", "description": "d", "icon": "i", "tag": "2", "config_schema": [],
+            "metrics": { "sent": "sum" }, "public_jobs": null, "id": 4, "url": "https://a.example",
+            "latest_tag": "x", "organization_id": "y", "organization_name": 4, "unknown": {},
+        });
+        let changed = fixture.call("PATCH", &path, &change).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        let mut expected = plugin.clone();
+        for field in [
+            "name",
+            "description",
+            "icon",
+            "tag",
+            "config_schema",
+            "metrics",
+            "public_jobs",
+        ] {
+            expected[field] = change[field].clone();
+        }
+        assert_eq!(changed.body, expected);
+        let put = fixture
+            .call("PUT", &path, &json!({ "plugin_type": null }))
+            .await;
+        assert_eq!((put.status, &put.body["plugin_type"]), (200, &Value::Null));
+        let log = fixture.get(&format!("{}activity/", all(family))).await;
+        let deeds: Vec<_> = log.body["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["activity"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(deeds, ["updated", "updated", "installed"]);
+        assert_eq!(log.body["results"][0]["scope"], "Plugin");
+        assert_eq!(fixture.call("DELETE", &path, &json!({})).await.status, 204);
+        assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
+    }
+}
+
+#[tokio::test]
+async fn bad_fields_are_named() {
+    let fixture = Fixture::new().await;
+    let (_, path) = made(&fixture, Family::Plugins, json!({})).await;
+    let long = "x".repeat(801);
+    let table = [
+        (
+            json!({ "plugin_type": "other" }),
+            "invalid_choice",
+            "plugin_type",
+        ),
+        (json!({ "plugin_type": 3 }), "invalid_input", "plugin_type"),
+        (json!({ "name": &long }), "max_length", "name"),
+        (json!({ "icon": &long }), "max_length", "icon"),
+        (json!({ "tag": &long }), "max_length", "tag"),
+        (json!({ "is_global": null }), "null", "is_global"),
+        (json!({ "is_global": "yes" }), "invalid_input", "is_global"),
+        (json!({ "capabilities": null }), "null", "capabilities"),
+        (json!({ "config_schema": null }), "null", "config_schema"),
+    ];
+    for (body, code, attr) in table {
+        for (method, path) in [("POST", all(Family::Plugins)), ("PATCH", path.clone())] {
+            let answer = fixture.call(method, &path, &body).await;
+            assert_eq!(answer.error(), (400, code, Some(attr)), "{method} {body}");
+        }
+    }
+    let required = fixture.call("PUT", &path, &json!({ "name": "a" })).await;
+    assert_eq!(required.error(), (400, "required", Some("plugin_type")));
+    for url in ["not an address", "ftp://a.example/x", &long] {
+        let answer = fixture
+            .call("POST", &all(Family::Plugins), &json!({ "url": url }))
+            .await;
+        assert_eq!(
+            (answer.status, &answer.body["attr"]),
+            (400, &json!("url")),
+            "{url}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn global_plugins_need_the_operator_and_are_seen_by_all() {
+    let fixture = Fixture::new().await;
+    let operator = {
+        let new = NewPersonalKey {
+            email: fixture.made.owner_email.clone(),
+            label: "Operator".to_owned(),
+            scopes: Scopes::parse(["*", "operator"]).unwrap(),
+            expires_at: None,
+            scoped_organizations: None,
+        };
+        let key = fixture
+            .catalog
+            .create_personal_key(&Actor::command_line(), new)
+            .await;
+        key.unwrap().value.expose().to_owned()
+    };
+    let (_, path) = made(&fixture, Family::Plugins, json!({ "is_global": false })).await;
+    let global = json!({ "is_global": true });
+    for (method, path) in [("POST", all(Family::Plugins)), ("PATCH", path.clone())] {
+        let refused = fixture.call(method, &path, &global).await;
+        assert_eq!(
+            refused.error(),
+            (403, "permission_denied", None),
+            "{method}"
+        );
+    }
+    let made = fixture.call_with(&operator, "PATCH", &path, &global).await;
+    assert_eq!((made.status, &made.body["is_global"]), (200, &json!(true)));
+    let unchanged = fixture.call("PATCH", &path, &json!({ "name": "a" })).await;
+    assert_eq!(unchanged.status, 403, "it is the operator's now");
+    let deleted = fixture
+        .call_with(&operator, "DELETE", &path, &json!({}))
+        .await;
+    assert_eq!(deleted.error(), (400, "invalid_input", None));
+    let other = fixture
+        .call("POST", "/api/organizations/", &json!({ "name": "Other" }))
+        .await;
+    let theirs = path.replace("@current", other.body["id"].as_str().unwrap());
+    assert_eq!(fixture.get(&theirs).await.body["id"], made.body["id"]);
+    let refused = fixture
+        .call_with(&operator, "PATCH", &theirs, &json!({ "name": "b" }))
+        .await;
+    assert_eq!(refused.error(), (403, "permission_denied", None));
+}
+
+#[tokio::test]
+async fn the_source_decides_what_a_plugin_can_do() {
+    let fixture = Fixture::new().await;
+    let (_, path) = made(
+        &fixture,
+        Family::Transformations,
+        json!({ "plugin_type": "source" }),
+    )
+    .await;
+    let change = json!({
+        "tag": "3", "id": 9, "url": "x", "latest_tag": 1, "organization_name": null,
+        "index.js": "export function onEvent(event) {}",
+        "plugin.json": r#"{"name": "Sender", "config": [{"key": "a", "type": "string"}]}"#,
+    });
+    let changed = fixture
+        .call("PATCH", &format!("{path}update_source/"), &change)
+        .await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let files = json!({ "index.js": change["index.js"], "plugin.json": change["plugin.json"] });
+    assert_eq!(changed.body["source"], files);
+    assert_eq!(changed.body["capabilities"]["methods"], json!(["onEvent"]));
+    let settled = (
+        &changed.body["name"],
+        &changed.body["tag"],
+        &changed.body["url"],
+    );
+    assert_eq!(settled, (&json!("Sender"), &json!("3"), &Value::Null));
+
+    // It moved to another view with what it can do.
+    assert_eq!(fixture.get(&path).await.status, 404);
+    let path = path.replace("transformations", "destinations");
+    let ignored = json!({ "capabilities": { "methods": ["processEvent"] } });
+    let kept = fixture.call("PATCH", &path, &ignored).await;
+    assert_eq!(kept.body["capabilities"]["methods"], json!(["onEvent"]));
+    let source = fixture.get(&format!("{path}source/")).await;
+    assert_eq!((source.status, &source.body["source"]), (200, &files));
+    assert_eq!(source.body["id"], kept.body["id"]);
+
+    let emptied = json!({ "plugin.json": null, "missing.js": null });
+    let less = fixture
+        .call("PATCH", &format!("{path}update_source/"), &emptied)
+        .await;
+    assert_eq!(
+        less.body["source"],
+        json!({ "index.js": change["index.js"] })
+    );
+    let log = fixture
+        .get(&format!("{}activity/", all(Family::Destinations)))
+        .await;
+    let text = log.body.to_string();
+    assert!(
+        text.contains("sha256:") && !text.contains("export function"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn bad_files_are_named() {
+    let fixture = Fixture::new().await;
+    let (_, path) = made(&fixture, Family::Destinations, json!({})).await;
+    let good = json!({ "index.js": "export function onEvent() {}" });
+    let changed = fixture
+        .call("PATCH", &format!("{path}update_source/"), &good)
+        .await;
+    assert_eq!(changed.status, 200);
+    let table = [
+        (json!({ "index.js": 3 }), "invalid_input", Some("index.js")),
+        (
+            json!({ "plugin.json": "{" }),
+            "invalid_input",
+            Some("plugin.json"),
+        ),
+        (json!({ "is_global": null }), "null", Some("is_global")),
+    ];
+    for (body, code, attr) in table {
+        let answer = fixture
+            .call("PATCH", &format!("{path}update_source/"), &body)
+            .await;
+        assert_eq!(answer.error(), (400, code, attr), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn the_catalogue_installs_checks_and_upgrades() {
+    let folder = TempDir::new().unwrap();
+    let publish = |tag: &str, method: &str| {
+        let index = json!([{
+            "name": "Sender", "url": "https://c.example/sender", "type": "data_out", "tag": tag,
+            "description": "Sends", "path": "sender", "files": ["index.js", "plugin.json"],
+        }]);
+        let inside = folder.path().join("sender");
+        std::fs::create_dir_all(&inside).unwrap();
+        std::fs::write(folder.path().join("plugins.json"), index.to_string()).unwrap();
+        std::fs::write(
+            inside.join("index.js"),
+            format!("export function {method}() {{}}"),
+        )
+        .unwrap();
+        std::fs::write(inside.join("plugin.json"), r#"{"config": []}"#).unwrap();
+    };
+    publish("1.0", "onEvent");
+    let source = CatalogueSource::parse(folder.path().to_str().unwrap()).unwrap();
+    let fixture = Fixture::with_services(|services| {
+        services.plugin_catalogue = PluginCatalogue::new(source);
+    })
+    .await;
+    let new = json!({ "plugin_type": "repository", "url": "https://c.example/sender" });
+    let (plugin, path) = made(&fixture, Family::Destinations, new.clone()).await;
+    let installed = (&plugin["name"], &plugin["tag"], &plugin["latest_tag"]);
+    assert_eq!(installed, (&json!("Sender"), &json!("1.0"), &json!("1.0")));
+    let twice = fixture.call("POST", &all(Family::Destinations), &new).await;
+    assert_eq!(twice.error(), (400, "unique", Some("url")));
+
+    let check = format!("{path}check_for_updates/");
+    let checked = fixture.get(&check).await;
+    assert_eq!((checked.status, &checked.body["plugin"]), (200, &plugin));
+    publish("2.0", "composeWebhook");
+    let checked = fixture.get(&check).await;
+    assert_eq!(checked.body["plugin"]["latest_tag"], "2.0");
+    assert_eq!(
+        (&checked.body["latest_tag"], &checked.body["tag"]),
+        (&json!("2.0"), &json!("1.0"))
+    );
+    let upgraded = fixture
+        .call("POST", &format!("{path}upgrade/"), &json!({ "icon": "i" }))
+        .await;
+    assert_eq!(
+        (upgraded.status, &upgraded.body["tag"]),
+        (200, &json!("2.0"))
+    );
+    assert_eq!(
+        upgraded.body["capabilities"]["methods"],
+        json!(["composeWebhook"])
+    );
+    assert_eq!(upgraded.body["icon"], "i");
+
+    std::fs::remove_file(folder.path().join("plugins.json")).unwrap();
+    for path in [check, format!("{}repository/", all(Family::Plugins))] {
+        let answer = fixture.get(&path).await;
+        assert_eq!(answer.error(), (503, "unavailable", None), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_can_be_installed_is_a_list_in_pages() {
+    let fixture = Fixture::new().await;
+    for family in Family::ALL {
+        let path = format!("{}repository/", all(family));
+        let whole = fixture.get(&path).await;
+        assert_eq!((whole.status, &whole.body["count"]), (200, &json!(2)));
+        let webhook = &whole.body["results"][1];
+        let expected = json!({
+            "name": "Webhook", "url": WEBHOOK, "description": webhook["description"],
+            "verified": true, "maintainer": "official", "type": "data_out",
+            "displayOnWebsiteLib": true, "tag": "1.0.0",
+        });
+        assert_eq!(webhook, &expected);
+        let second = fixture.get(&format!("{path}?limit=1&offset=1")).await;
+        assert_eq!(second.body["results"], json!([expected]));
+        assert_eq!(second.body["next"], Value::Null);
+        assert!(
+            second.body["previous"]
+                .as_str()
+                .unwrap()
+                .ends_with("?limit=1")
+        );
+    }
+    let new = json!({ "url": WEBHOOK, "plugin_type": "repository" });
+    let (plugin, path) = made(&fixture, Family::Plugins, new).await;
+    assert_eq!(plugin["capabilities"]["methods"], json!(["composeWebhook"]));
+    // Only the address is shown of one that lets private code be fetched.
+    let new = json!({ "url": "https://a.example/p?tag=1&private_token=s3cret" });
+    let (plugin, _) = made(&fixture, Family::Plugins, new).await;
+    assert_eq!(plugin["url"], "https://a.example/p");
+    assert_eq!(
+        fixture.get(&format!("{path}source/")).await.body["source"]
+            .as_object()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
+    let fixture = Fixture::new().await;
+    let schema = json!([{ "key": "token", "secret": true }, { "key": "url" }]);
+    let new = json!({ "plugin_type": "source", "name": "Sender", "config_schema": schema });
+    let (plugin, _) = made(&fixture, Family::Destinations, new).await;
+    let (other, _) = made(&fixture, Family::Destinations, json!({})).await;
+    let actor = Actor::system();
+    let writer = PluginWriter {
+        actor: &actor,
+        organization_id: fixture.made.organization_id,
+        family: Family::Plugins,
+        is_operator: false,
+    };
+    let setting = PluginSetting {
+        enabled: true,
+        position: 1,
+        config: json!({ "token": "s3cret", "url": "u" }),
+    };
+    let team = fixture.made.team_id;
+    let id = plugin["id"].as_i64().unwrap();
+    fixture
+        .catalog
+        .set_plugin_use(writer, id, team, setting)
+        .await
+        .unwrap();
+    let below = all(Family::Destinations);
+    let uses = fixture
+        .get(&format!("{below}exports_unsubscribe_configs/"))
+        .await;
+    assert_eq!(
+        (uses.status, &uses.body["count"]),
+        (200, &json!(1)),
+        "{uses:?}"
+    );
+    let found = &uses.body["results"][0];
+    assert_eq!(found["config"], json!({ "token": "********", "url": "u" }));
+    assert_eq!(
+        (&found["plugin"], &found["plugin_info"]),
+        (&plugin["id"], &plugin)
+    );
+    assert_eq!(
+        (&found["team_id"], &found["enabled"]),
+        (&json!(team.0), &json!(true))
+    );
+    assert!(!uses.body.to_string().contains("s3cret"));
+    let unused = fixture.get(&format!("{below}unused/")).await;
+    assert_eq!(ids(&unused.body), [other["id"].as_i64().unwrap()]);
+    let log = fixture.get(&format!("{below}activity/")).await;
+    assert!(!log.body.to_string().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn without_access_to_plugins_there_are_none() {
+    let fixture = Fixture::new().await;
+    let (_, path) = made(&fixture, Family::Plugins, json!({})).await;
+    for (level, read, write) in [(0, 403, 403), (3, 200, 403), (6, 200, 200)] {
+        fixture
+            .execute(&format!(
+                "UPDATE organizations SET plugins_access_level = {level}"
+            ))
+            .await;
+        for rest in ["", "source/", "check_for_updates/"] {
+            let answer = fixture.get(&format!("{path}{rest}")).await;
+            assert_eq!(answer.status, read, "{level} {rest}");
+        }
+        for rest in [
+            "",
+            "activity/",
+            "repository/",
+            "unused/",
+            "exports_unsubscribe_configs/",
+        ] {
+            let answer = fixture
+                .get(&format!("{}{rest}", all(Family::Plugins)))
+                .await;
+            assert_eq!(answer.status, read, "{level} {rest}");
+        }
+        for (method, rest) in [
+            ("PATCH", ""),
+            ("PATCH", "update_source/"),
+            ("POST", "upgrade/"),
+        ] {
+            let answer = fixture
+                .call(method, &format!("{path}{rest}"), &json!({}))
+                .await;
+            assert_eq!(answer.status, write, "{level} {method} {rest}");
+            if write == 403 {
+                assert_eq!(answer.error(), (403, "payment_required", None));
+            }
+        }
+    }
+}
