@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{keys, log, organizations, purge, rejected};
+use crate::commands::{invites, keys, log, members, organizations, purge, rejected};
 use crate::config::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -58,9 +58,15 @@ pub enum Command {
     /// Create, list and revoke keys
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Create and list organizations
+    /// Create and list organizations, and say what they may use
     #[command(subcommand)]
     Organizations(organizations::Command),
+    /// List the members of an organization, change their levels, take them out
+    #[command(subcommand)]
+    Members(members::Command),
+    /// Invite people into an organization
+    #[command(subcommand)]
+    Invites(invites::Command),
     /// Look at events that were refused, and send them again
     #[command(subcommand)]
     Rejected(rejected::Command),

@@ -4,7 +4,7 @@
 use super::table;
 use crate::config::Config;
 use crate::open;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
 use millrace_rows::TeamId;
@@ -76,6 +76,12 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 
 async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
+        if catalog.user_by_email(email).await?.is_none() {
+            bail!(
+                "there is no user {email:?}; `millrace invites create --email {email}` makes a \
+                 link with which they become one"
+            );
+        }
         let created = catalog
             .create_personal_key(
                 &Actor::command_line(),

@@ -1,7 +1,9 @@
 //! The operator's tools. They need no key: who can open the data folder or the database may.
 
+pub mod invites;
 pub mod keys;
 pub mod log;
+pub mod members;
 pub mod organizations;
 pub mod purge;
 pub mod rejected;

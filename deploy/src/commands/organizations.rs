@@ -3,9 +3,10 @@
 use super::table;
 use crate::config::Config;
 use crate::open;
-use anyhow::Context;
-use clap::Subcommand;
-use millrace_catalog::Actor;
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use millrace_catalog::{Actor, Catalog, FEATURES};
+use uuid::Uuid;
 
 /// What to do with organizations.
 #[derive(Clone, Debug, Subcommand)]
@@ -21,6 +22,51 @@ pub enum Command {
     },
     /// List organizations
     List,
+    /// Show what an organization may use, take features away and give them back
+    Features {
+        /// Where
+        #[command(flatten)]
+        organization: Chosen,
+        /// Features to give back, as in saml,data_pipelines
+        #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+        on: Vec<String>,
+        /// Features to take away
+        #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+        off: Vec<String>,
+    },
+}
+
+/// The organization that a command is about.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Chosen {
+    /// Id of the organization; the only one there is by default
+    #[arg(long, value_name = "ID")]
+    organization: Option<Uuid>,
+}
+
+impl Chosen {
+    /// Its id.
+    ///
+    /// # Errors
+    /// When there is none of the id, or none or several to choose from.
+    pub async fn id(&self, catalog: &Catalog) -> anyhow::Result<Uuid> {
+        let all = catalog.list_organizations().await?;
+        match (self.organization, all.as_slice()) {
+            (Some(id), all) if all.iter().any(|organization| organization.id == id) => Ok(id),
+            (Some(id), _) => {
+                bail!("there is no organization {id}; `millrace organizations list` shows them")
+            }
+            (None, [only]) => Ok(only.id),
+            (None, []) => {
+                bail!("there is no organization; `millrace organizations create` makes one")
+            }
+            (None, all) => bail!(
+                "there are {} organizations; name one with --organization ID, as \
+                 `millrace organizations list` shows it",
+                all.len()
+            ),
+        }
+    }
 }
 
 /// Runs the command.
@@ -32,6 +78,11 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
         match command {
             Command::Create { name, owner } => create(config, name, owner.as_deref()).await,
             Command::List => list(config).await,
+            Command::Features {
+                organization,
+                on,
+                off,
+            } => features(config, organization, on, off).await,
         }
     })
 }
@@ -41,10 +92,13 @@ async fn create(config: &Config, name: &str, owner: Option<&str>) -> anyhow::Res
     let owner_id = match owner {
         Some(email) => {
             let user = catalog.user_by_email(email).await?;
-            Some(
-                user.with_context(|| format!("there is no user {email:?}"))?
-                    .id,
-            )
+            let user = user.with_context(|| {
+                format!(
+                    "there is no user {email:?}; leave --owner out and invite them afterwards with \
+                     `millrace invites create --level owner`"
+                )
+            });
+            Some(user?.id)
         }
         None => None,
     };
@@ -60,6 +114,13 @@ async fn create(config: &Config, name: &str, owner: Option<&str>) -> anyhow::Res
         crate::print(&format!(
             "Its project {:?} has number {} and key {key}",
             project.name, project.id
+        ));
+    }
+    if owner_id.is_none() {
+        crate::print(&format!(
+            "It has no members yet: `millrace invites create --organization {} --level owner \
+             --email ...` makes a link for its owner",
+            organization.id
         ));
     }
     Ok(())
@@ -80,5 +141,28 @@ async fn list(config: &Config) -> anyhow::Result<()> {
         rows.collect(),
         "There are no organizations.",
     );
+    Ok(())
+}
+
+async fn features(
+    config: &Config,
+    organization: &Chosen,
+    on: &[String],
+    off: &[String],
+) -> anyhow::Result<()> {
+    let catalog = open::catalog(config).await?;
+    let id = organization.id(&catalog).await?;
+    let actor = Actor::command_line();
+    let set = catalog.set_organization_features(&actor, id, on, off).await;
+    let set = set.context("nothing changed; `millrace organizations features` shows the keys")?;
+    let rows = FEATURES.iter().map(|feature| {
+        let state = if set.has_feature(feature.key) {
+            "on"
+        } else {
+            "off"
+        };
+        [feature.key, state, feature.description].map(str::to_owned)
+    });
+    table::print(["KEY", "", "WHAT IT IS"], rows.collect(), "");
     Ok(())
 }

@@ -17,6 +17,7 @@ mod clients;
 mod commands;
 mod crash;
 mod first_event;
+mod people;
 mod readme;
 mod refusals;
 mod server;

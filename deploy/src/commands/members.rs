@@ -1,0 +1,168 @@
+//! `millrace members`: who belongs to an organization, and with which level.
+
+use super::organizations::Chosen;
+use super::table;
+use crate::config::Config;
+use crate::open;
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use millrace_catalog::{Actor, Catalog, Level, Member, PageRequest};
+use uuid::Uuid;
+
+/// How many members are read at once.
+const PAGE_ROWS: u64 = 1000;
+
+/// What to do with members.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// List the members of an organization
+    List {
+        /// Where
+        #[command(flatten)]
+        organization: Chosen,
+    },
+    /// Give a member another level; the last owner stays one
+    SetLevel {
+        /// Where and who
+        #[command(flatten)]
+        which: Which,
+        /// 1 or member, 8 or administrator, 15 or owner
+        #[arg(long, value_parser = level_of)]
+        level: Level,
+    },
+    /// Take a member out of an organization; the last owner stays
+    Remove {
+        /// Where and who
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+/// A member of an organization.
+#[derive(Args, Clone, Debug)]
+pub struct Which {
+    #[command(flatten)]
+    organization: Chosen,
+    /// The member's address
+    #[arg(long, value_name = "EMAIL")]
+    user: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the catalog cannot be opened or refuses.
+pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
+    open::block_on(async {
+        let catalog = open::catalog(config).await?;
+        match command {
+            Command::List { organization } => list(&catalog, organization).await,
+            Command::SetLevel { which, level } => set_level(&catalog, which, *level).await,
+            Command::Remove { which } => remove(&catalog, which).await,
+        }
+    })
+}
+
+async fn list(catalog: &Catalog, organization: &Chosen) -> anyhow::Result<()> {
+    let id = organization.id(catalog).await?;
+    let mut rows = Vec::new();
+    loop {
+        let page = PageRequest {
+            limit: PAGE_ROWS,
+            offset: rows.len() as u64,
+        };
+        let part = catalog.members_of(id, None, page).await?;
+        let is_last = (part.rows.len() as u64) < PAGE_ROWS;
+        rows.extend(part.rows.into_iter().map(row));
+        if is_last {
+            break;
+        }
+    }
+    table::print(
+        ["USER", "NAME", "LEVEL", "", "JOINED", "ID"],
+        rows,
+        "The organization has no members; `millrace invites create --level owner` invites one.",
+    );
+    Ok(())
+}
+
+fn row(member: Member) -> [String; 6] {
+    let name = [member.user.first_name, member.user.last_name].join(" ");
+    [
+        member.user.email,
+        name.trim().to_owned(),
+        member.membership.level.number().to_string(),
+        member.membership.level.to_string(),
+        super::keys::day(member.membership.joined_at),
+        member.user.uuid.to_string(),
+    ]
+}
+
+async fn set_level(catalog: &Catalog, which: &Which, level: Level) -> anyhow::Result<()> {
+    let (id, member) = which.find(catalog).await?;
+    let actor = Actor::command_line();
+    let set = catalog.set_member_level(&actor, id, member.user.uuid, level);
+    let set = set.await?;
+    crate::print(&format!(
+        "{} has level {} ({level}).",
+        set.user.email,
+        level.number()
+    ));
+    Ok(())
+}
+
+async fn remove(catalog: &Catalog, which: &Which) -> anyhow::Result<()> {
+    let (id, member) = which.find(catalog).await?;
+    let actor = Actor::command_line();
+    catalog.remove_member(&actor, id, member.user.uuid).await?;
+    crate::print(&format!("{} is a member no more.", member.user.email));
+    Ok(())
+}
+
+impl Which {
+    async fn find(&self, catalog: &Catalog) -> anyhow::Result<(Uuid, Member)> {
+        let id = self.organization.id(catalog).await?;
+        let page = PageRequest {
+            limit: 1,
+            offset: 0,
+        };
+        let found = catalog.members_of(id, Some(&self.user), page).await?;
+        let member = found.rows.into_iter().next().with_context(|| {
+            format!(
+                "the organization has no member {:?}; `millrace members list` shows who is there, \
+                 `millrace invites create` invites others",
+                self.user
+            )
+        })?;
+        Ok((id, member))
+    }
+}
+
+/// A level by its number or its name.
+pub fn level_of(text: &str) -> Result<Level, String> {
+    let named = [Level::Member, Level::Administrator, Level::Owner];
+    let mut named = named.into_iter();
+    let found = named.find(|level| text == level.to_string() || text == level.number().to_string());
+    found.ok_or_else(|| "give 1 or member, 8 or administrator, 15 or owner".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_have_numbers_and_names() {
+        let table = [
+            ("1", Some(Level::Member)),
+            ("member", Some(Level::Member)),
+            ("administrator", Some(Level::Administrator)),
+            ("15", Some(Level::Owner)),
+            ("2", None),
+            ("", None),
+            ("Owner ", None),
+        ];
+        for (text, level) in table {
+            assert_eq!(level_of(text).ok(), level, "{text:?}");
+        }
+    }
+}
