@@ -59,7 +59,7 @@ pub(crate) fn operations() -> Vec<Operation> {
 /// A member of an organization.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationMember")]
-struct MemberBody {
+pub(super) struct MemberBody {
     /// Of the membership.
     id: Uuid,
     user: UserBody,

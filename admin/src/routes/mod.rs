@@ -11,6 +11,8 @@ mod personal_api_keys;
 mod plugins;
 mod projects;
 mod proxy_records;
+mod role_memberships;
+mod roles;
 mod signup;
 mod users;
 
@@ -31,6 +33,8 @@ pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
         plugins::operations(),
         projects::operations(),
         proxy_records::operations(),
+        role_memberships::operations(),
+        roles::operations(),
         signup::operations(),
         documentation::operations(published),
     ]

@@ -30,6 +30,7 @@ mod plugins;
 mod projects;
 mod proxy_check;
 mod proxy_records;
+mod roles;
 mod server;
 mod servers;
 mod signup;

@@ -1,0 +1,111 @@
+//! `/api/organizations/:organization_id/roles/:role_id/role_memberships/`.
+
+use super::members::MemberBody;
+use super::roles::{FEATURE, READ, WRITE};
+use super::users::UserBody;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{Level, RoleMember};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+const ALL: &str = "/api/organizations/{organization_id}/roles/{role_id}/role_memberships/";
+const ONE: &str = "/api/organizations/{organization_id}/roles/{role_id}/role_memberships/{id}/";
+const NO_MEMBER: &str = "The user is no member of the organization, or has the role already.";
+
+/// This resource's rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    let rows = vec![
+        Operation::list(ALL, list)
+            .about("List who has a role")
+            .note("Who got it first is first.")
+            .scopes(&READ),
+        Operation::create(ALL, create)
+            .about("Give a member a role")
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "invalid_input", NO_MEMBER),
+        Operation::get(ONE, retrieve)
+            .about("Read who has a role since when")
+            .scopes(&READ),
+        Operation::delete(ONE, delete)
+            .about("Take a role from a member")
+            .scopes(&WRITE)
+            .level(Level::Administrator),
+    ];
+    let gated = rows.into_iter().map(|row| row.feature(FEATURE));
+    gated.collect()
+}
+
+/// Who gets the role.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewRoleMembership")]
+struct NewBody {
+    /// Of the user, not of the membership.
+    user_uuid: Uuid,
+}
+
+/// A member who has a role.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RoleMembership")]
+pub(super) struct RoleMemberBody {
+    id: Uuid,
+    role_id: Uuid,
+    organization_member: MemberBody,
+    user: UserBody,
+    joined_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<RoleMember> for RoleMemberBody {
+    fn from(found: RoleMember) -> Self {
+        Self {
+            id: found.record.id,
+            role_id: found.record.role_id,
+            user: found.member.user.clone().into(),
+            organization_member: found.member.into(),
+            joined_at: found.record.joined_at.into(),
+            updated_at: found.record.updated_at.into(),
+        }
+    }
+}
+
+async fn list(context: Context) -> Result<Envelope<RoleMemberBody>, ApiError> {
+    let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
+    let page = context.page();
+    let found = context.catalog().role_members_of(organization, role, page);
+    let found = found.await?.ok_or_else(ApiError::not_found)?;
+    Ok(context.envelope(page, found))
+}
+
+async fn retrieve(context: Context) -> Result<RoleMemberBody, ApiError> {
+    let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
+    let id = context.uuid("id")?;
+    let found = context
+        .catalog()
+        .role_member(organization, role, id)
+        .await?;
+    found.map(Into::into).ok_or_else(ApiError::not_found)
+}
+
+async fn create(context: Context, new: NewBody) -> Result<RoleMemberBody, ApiError> {
+    let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
+    let (actor, user) = (context.actor()?, new.user_uuid);
+    let added = context
+        .catalog()
+        .add_role_member(&actor, organization, role, user);
+    Ok(added.await?.into())
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
+    let (actor, id) = (context.actor()?, context.uuid("id")?);
+    let removed = context
+        .catalog()
+        .remove_role_member(&actor, organization, role, id);
+    Ok(removed.await?)
+}

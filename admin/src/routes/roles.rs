@@ -1,0 +1,218 @@
+//! `/api/organizations/:organization_id/roles/`.
+
+use super::role_memberships::RoleMemberBody;
+use super::users::UserBody;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::patch::Patch;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{FlagsAccess, Level, Need, NewRole, Page, RoleChange, RoleFilter, SeenRole};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
+use uuid::Uuid;
+
+const ALL: &str = "/api/organizations/{organization_id}/roles/";
+const ONE: &str = "/api/organizations/{organization_id}/roles/{id}/";
+/// Either will do.
+pub(super) const READ: [Need; 2] = [Need::read("role"), Need::read("organization")];
+/// Either will do.
+pub(super) const WRITE: [Need; 2] = [Need::write("role"), Need::write("organization")];
+/// What an operator can take away.
+pub(super) const FEATURE: &str = "role_based_access";
+const TAKEN: &str = "Another role has this name, in whatever case.";
+
+/// This resource's rows of the table.
+pub(crate) fn operations() -> Vec<Operation> {
+    let rows = vec![
+        Operation::list(ALL, list)
+            .about("List the roles of an organization")
+            .note("Each with the members who have it.")
+            .query("id", "string", "Only the role with this id.")
+            .query("name", "string", "Only the role with exactly this name.")
+            .query(
+                "feature_flags_access_level",
+                "integer",
+                "Only roles with this access.",
+            )
+            .scopes(&READ),
+        Operation::create(ALL, create)
+            .about("Create a role")
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "unique", TAKEN),
+        Operation::get(ONE, retrieve)
+            .about("Read a role")
+            .scopes(&READ),
+        Operation::patch(ONE, &["name"], update)
+            .about("Change a role")
+            .scopes(&WRITE)
+            .level(Level::Administrator)
+            .fails(400, "unique", TAKEN),
+        Operation::delete(ONE, delete)
+            .about("Delete a role")
+            .note("Those who have it stay members.")
+            .scopes(&WRITE)
+            .level(Level::Administrator),
+    ];
+    let gated = rows.into_iter().map(|row| row.feature(FEATURE));
+    gated.collect()
+}
+
+/// What a role is made of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewRole")]
+struct NewBody {
+    /// What people call it; once in an organization, in whatever case.
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
+    name: String,
+    /// What front ends let its members do with feature flags; 37 if not given.
+    #[serde(default)]
+    feature_flags_access_level: Patch<AccessNumber>,
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchRole")]
+#[serde(default)]
+struct PatchBody {
+    /// What people call it; once in an organization, in whatever case.
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"\S"))]
+    name: Patch<String>,
+    /// What front ends let its members do with feature flags.
+    feature_flags_access_level: Patch<AccessNumber>,
+}
+
+/// A name under which members are gathered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Role")]
+struct RoleBody {
+    id: Uuid,
+    name: String,
+    feature_flags_access_level: AccessNumber,
+    created_at: Timestamp,
+    /// Null: the operator, or gone.
+    created_by: Option<UserBody>,
+    /// Who has it, who got it first first.
+    members: Vec<RoleMemberBody>,
+}
+
+impl From<SeenRole> for RoleBody {
+    fn from(seen: SeenRole) -> Self {
+        let role = seen.role;
+        Self {
+            id: role.id,
+            name: role.name,
+            feature_flags_access_level: AccessNumber(role.feature_flags_access_level),
+            created_at: role.created_at.into(),
+            created_by: seen.created_by.map(UserBody::from),
+            members: seen.members.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+async fn list(context: Context) -> Result<Envelope<RoleBody>, ApiError> {
+    let (id, page) = (context.organization_id()?, context.page());
+    let found = match filter(&context) {
+        Some(filter) => context.catalog().roles_of(id, &filter, page).await?,
+        None => Page {
+            count: 0,
+            rows: Vec::new(),
+        },
+    };
+    Ok(context.envelope(page, found))
+}
+
+/// Which roles are asked for; `None` if no role can be like that.
+fn filter(context: &Context) -> Option<RoleFilter> {
+    let id = context.query("id").map(|id| Uuid::parse_str(&id));
+    let access = context.query("feature_flags_access_level");
+    let access = access.map(|access| FlagsAccess::of(access.parse().ok()?));
+    Some(RoleFilter {
+        id: id.transpose().ok()?,
+        name: context.query("name"),
+        feature_flags_access_level: match access {
+            Some(access) => Some(access?),
+            None => None,
+        },
+    })
+}
+
+async fn retrieve(context: Context) -> Result<RoleBody, ApiError> {
+    let (organization, id) = (context.organization_id()?, context.uuid("id")?);
+    let found = context.catalog().role(organization, id).await?;
+    found.map(RoleBody::from).ok_or_else(ApiError::not_found)
+}
+
+async fn create(context: Context, new: NewBody) -> Result<RoleBody, ApiError> {
+    let (actor, organization) = (context.actor()?, context.organization_id()?);
+    let mut role = NewRole::named(&new.name);
+    if let Patch::Value(AccessNumber(access)) = new.feature_flags_access_level {
+        role.feature_flags_access_level = access;
+    }
+    let made = context.catalog().create_role(&actor, organization, role);
+    Ok(made.await?.into())
+}
+
+async fn update(context: Context, change: PatchBody) -> Result<RoleBody, ApiError> {
+    let (actor, organization) = (context.actor()?, context.organization_id()?);
+    let access = change.feature_flags_access_level.sent();
+    let change = RoleChange {
+        name: change.name.sent(),
+        feature_flags_access_level: access.map(|AccessNumber(access)| access),
+    };
+    let id = context.uuid("id")?;
+    let changed = context
+        .catalog()
+        .update_role(&actor, organization, id, change);
+    Ok(changed.await?.into())
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (actor, organization) = (context.actor()?, context.organization_id()?);
+    let id = context.uuid("id")?;
+    Ok(context
+        .catalog()
+        .delete_role(&actor, organization, id)
+        .await?)
+}
+
+/// An access by its number.
+#[derive(Clone, Copy, Debug)]
+struct AccessNumber(FlagsAccess);
+
+impl Serialize for AccessNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i16(self.0.number())
+    }
+}
+
+impl<'de> Deserialize<'de> for AccessNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As a float, because the schema takes 37.0 for the integer that it is.
+        let number = f64::deserialize(deserializer)?;
+        let access = (number.fract() == 0.0).then(|| FlagsAccess::of(number as i64));
+        let access = access.flatten().map(Self);
+        access.ok_or_else(|| de::Error::custom("not 21 or 37"))
+    }
+}
+
+impl JsonSchema for AccessNumber {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "FlagsAccess".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "integer",
+            "enum": [21, 37],
+            "description": "21 see feature flags, 37 change them.",
+        })
+    }
+}
