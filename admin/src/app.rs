@@ -3,15 +3,15 @@
 //! warp takes connection and request apart; which operation is meant, and the stages on the way
 //! to it, are [`stages`]'s.
 
-use crate::etag::ChangeLocks;
+use crate::change::etag::ChangeLocks;
 use crate::openapi;
-use crate::origin::Peer;
+use crate::request::origin::Peer;
+use crate::request::throttle::Throttle;
 use crate::router::Router;
 use crate::routes::documentation::Published;
 use crate::services::Services;
 use crate::signup_page;
 use crate::stages::{self, Head};
-use crate::throttle::Throttle;
 use http::{HeaderMap, Method, Uri};
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! [`ApiError`] is the client's message; trouble of ours is logged where it arises and answered
 //! without its details. Which error of the catalog is which answer is decided here, once.
 
-use crate::throttle::Allowance;
+use crate::request::throttle::Allowance;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use millrace_catalog::{CatalogError, ChangeError};

@@ -4,7 +4,7 @@
 //! number and on the time a request's head may take; `stages` bounds the time of its answer.
 
 use crate::app::routes;
-use crate::origin::Peer;
+use crate::request::origin::Peer;
 use crate::services::Services;
 use http::Request;
 use hyper::body::Incoming;

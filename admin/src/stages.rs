@@ -7,20 +7,20 @@
 //! Reads end when the client goes away. Changes do not: from the idempotency key on they run as a
 //! task of their own, so that what was begun is finished and remembered.
 
+use crate::answer::response::{self, Success};
 use crate::app::App;
-use crate::auth;
-use crate::body;
 use crate::change;
+use crate::change::etag;
 use crate::context::{Context, Request};
 use crate::error::ApiError;
-use crate::etag;
 use crate::operation::{Access, Operation};
-use crate::origin::{Origin, Peer};
-use crate::request_id;
-use crate::response::{self, Success};
+use crate::request::auth;
+use crate::request::body;
+use crate::request::origin::{Origin, Peer};
+use crate::request::request_id;
+use crate::request::scope;
+use crate::request::throttle::Allowance;
 use crate::router::PathItem;
-use crate::scope;
-use crate::throttle::Allowance;
 use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http::{HeaderMap, Method, StatusCode, Uri};

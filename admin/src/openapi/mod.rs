@@ -6,8 +6,10 @@
 //! | `operation` | one operation: parameters, body, links |
 //! | `responses` | what may be answered, and when |
 //! | `components` | what operations share |
+//! | `docs` | the document as a page |
 
 mod components;
+pub(crate) mod docs;
 mod names;
 mod operation;
 mod responses;
@@ -97,7 +99,7 @@ impl Schemas {
     fn of(&mut self, answer: &AnswerSchema) -> Option<Value> {
         match answer {
             AnswerSchema::Empty | AnswerSchema::Html => None,
-            AnswerSchema::Json { schema, .. } => Some(schema(&mut self.generator).to_value()),
+            AnswerSchema::Json(schema) => Some(schema(&mut self.generator).to_value()),
         }
     }
 

@@ -1,8 +1,8 @@
 //! One operation of the document.
 
 use super::{Schemas, names, responses};
-use crate::auth::scope_name;
 use crate::operation::{Access, Operation};
+use crate::request::auth::scope_name;
 use crate::router::{PathItem, parameter_names};
 use http::Method;
 use millrace_catalog::Level;
@@ -133,7 +133,7 @@ fn links(operation: &Operation, paths: &[Arc<PathItem>]) -> Map<String, Value> {
     if operation.method != Method::POST || operation.is_action {
         return Map::new();
     }
-    let id = format!("$response.body#/{}", operation.id_field);
+    let id = "$response.body#/id";
     let mut links = Map::new();
     for item in paths {
         let below = item.template.strip_prefix(operation.path);

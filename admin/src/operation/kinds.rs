@@ -2,10 +2,10 @@
 
 use super::{Access, Operation, Run, Running};
 use crate::answer::{Answer, AnswerSchema, IntoAnswer};
-use crate::body;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::page::Envelope;
+use crate::request::body;
 use crate::schema::BodySchema;
 use http::{Method, StatusCode};
 use millrace_catalog::Level;
@@ -173,7 +173,6 @@ impl Operation {
             is_action: false,
             query: Vec::new(),
             failures: Vec::new(),
-            id_field: "id",
             shown_once: &[],
             put_requires: None,
             run,

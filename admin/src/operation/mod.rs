@@ -127,8 +127,6 @@ pub(crate) struct Operation {
     pub(crate) is_action: bool,
     pub(crate) query: Vec<QueryParameter>,
     pub(crate) failures: Vec<Failure>,
-    /// Where the answer, or an item of the list, has the id that paths name it by.
-    pub(crate) id_field: &'static str,
     /// Fields of the answer that are secrets, known to nobody once it was sent.
     pub(crate) shown_once: &'static [&'static str],
     /// The fields that PUT requires on top; `None`: no PUT beside this PATCH.

@@ -82,13 +82,6 @@ impl Operation {
         self
     }
 
-    /// Where the id is in what is answered, or in the items of the list: `id` otherwise, and
-    /// parts joined with `/`. The document links operations by it.
-    pub(crate) fn linked_by(mut self, id_field: &'static str) -> Self {
-        self.id_field = id_field;
-        self
-    }
-
     /// Fields of the answer that hold secrets: null when the answer is replayed.
     pub(crate) fn shown_once(mut self, fields: &'static [&'static str]) -> Self {
         self.shown_once = fields;

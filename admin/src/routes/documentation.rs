@@ -1,8 +1,8 @@
 //! `/api/schema/` and `/api/docs/`: the API about itself.
 
 use crate::answer::Html;
-use crate::docs;
 use crate::error::ApiError;
+use crate::openapi::docs;
 use crate::operation::Operation;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;

@@ -26,8 +26,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
         .scopes(&READ),
         Operation::list(paths.repository, of(family, repository))
             .about("List what can be installed")
-            .scopes(&READ)
-            .linked_by("url"),
+            .scopes(&READ),
         Operation::list(paths.unused, of(family, unused))
             .about("List the plugins that no project uses")
             .scopes(&READ),

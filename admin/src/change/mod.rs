@@ -1,16 +1,23 @@
 //! The stages of a change: idempotency, body, version, handler.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `idempotency` | the same request twice |
+//! | `etag` | versions of a thing |
 
+pub(crate) mod etag;
+mod idempotency;
+
+use crate::answer::response::Success;
 use crate::app::App;
-use crate::body;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::etag;
-use crate::idempotency::{Begun, Idempotency};
 use crate::operation::Operation;
-use crate::response::Success;
+use crate::request::body;
 use crate::router::{parameter_names, thing_of};
 use bytes::Bytes;
 use http::Method;
+use idempotency::{Begun, Idempotency};
 use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;

@@ -1,4 +1,6 @@
-//! What handlers answer with when all went well.
+//! What handlers answer with when all went well, and in `response` what is made of it.
+
+pub(crate) mod response;
 
 use crate::error::ApiError;
 use crate::operation::Outcome;
@@ -6,7 +8,6 @@ use bytes::Bytes;
 use http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use std::borrow::Cow;
 
 /// The body of a success.
 #[derive(Clone, Debug)]
@@ -52,13 +53,8 @@ pub(crate) enum AnswerSchema {
     Empty,
     /// A page for people.
     Html,
-    /// JSON of a type.
-    Json {
-        /// Its name in the document.
-        name: Cow<'static, str>,
-        /// Adds it to the document, or points to it there.
-        schema: fn(&mut SchemaGenerator) -> Schema,
-    },
+    /// JSON of a type: adds it to the document, or points to it there.
+    Json(fn(&mut SchemaGenerator) -> Schema),
 }
 
 /// What a handler may return.
@@ -75,10 +71,7 @@ pub(crate) trait IntoAnswer {
 
 impl<T: Serialize + JsonSchema> IntoAnswer for T {
     fn schema() -> AnswerSchema {
-        AnswerSchema::Json {
-            name: T::schema_name(),
-            schema: |generator| generator.subschema_for::<T>(),
-        }
+        AnswerSchema::Json(|generator| generator.subschema_for::<T>())
     }
 
     fn into_answer(self) -> Outcome {

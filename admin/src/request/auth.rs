@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Access, Operation};
-use crate::throttle::Throttle;
+use crate::request::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use millrace_catalog::{Caller, Catalog, Level, Need};

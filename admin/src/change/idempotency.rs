@@ -6,10 +6,10 @@
 //! Between the change's transaction and the keeping of its answer a crash of the process can
 //! fall: then the claim lapses after two minutes and the request runs again.
 
+use crate::answer::response::Success;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
-use crate::response::Success;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
 use millrace_catalog::{Catalog, IdempotencyClaim};

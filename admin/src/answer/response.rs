@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use crate::error::ApiError;
 use crate::operation::Operation;
-use crate::throttle::Allowance;
+use crate::request::throttle::Allowance;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};

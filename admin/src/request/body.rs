@@ -1,8 +1,8 @@
 //! From the bytes of a body to the type that a handler takes.
 
 use crate::error::ApiError;
+use crate::request::violation;
 use crate::schema::BodySchema;
-use crate::violation;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use http::HeaderMap;
