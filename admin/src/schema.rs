@@ -3,7 +3,7 @@
 use crate::timestamp;
 use jsonschema::{Draft, Validator};
 use schemars::generate::SchemaSettings;
-use schemars::transform::{Transform, transform_subschemas};
+use schemars::transform::{ReplaceBoolSchemas, Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -27,24 +27,27 @@ pub(crate) struct BodySchema {
 impl BodySchema {
     /// Of a type.
     pub(crate) fn of<T: JsonSchema>() -> Self {
-        let settings = SchemaSettings::draft2020_12().with(|settings| {
-            settings.meta_schema = None;
-            // No two types can then be in each other's way, and none of the answers'.
-            settings.inline_subschemas = true;
-        });
-        let generator = settings.with_transform(IntegerRanges).into_generator();
+        let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
+        let generator = settings
+            .with_transform(IntegerRanges)
+            .with_transform(without_boolean_schemas())
+            .into_generator();
         let schema = generator.into_root_schema_for::<T>().to_value();
         Self::compiled(T::schema_name().into_owned(), schema)
     }
 
     /// The same with fields that must be there: for `PUT`.
     pub(crate) fn requiring(&self, fields: &[&str]) -> Self {
-        let mut schema = self.schema.clone();
-        if let Some(schema) = schema.as_object_mut().filter(|_| !fields.is_empty()) {
-            schema.insert("required".to_owned(), json!(fields));
-        }
         let name = self.name.strip_prefix("Patch").unwrap_or(&self.name);
-        Self::compiled(format!("Put{name}"), schema)
+        let name = format!("Put{name}");
+        let mut schema = self.schema.clone();
+        if let Some(schema) = schema.as_object_mut() {
+            schema.insert("title".to_owned(), json!(name));
+            if !fields.is_empty() {
+                schema.insert("required".to_owned(), json!(fields));
+            }
+        }
+        Self::compiled(name, schema)
     }
 
     fn compiled(name: String, schema: Value) -> Self {
@@ -66,6 +69,13 @@ impl BodySchema {
             validator: Arc::new(validator),
         }
     }
+}
+
+/// Writes `{}` for "anything" instead of `true`, which generators of clients do not expect.
+pub(crate) fn without_boolean_schemas() -> ReplaceBoolSchemas {
+    let mut transform = ReplaceBoolSchemas::default();
+    transform.skip_additional_properties = true;
+    transform
 }
 
 /// A body that nothing is read of, JSON as it must be.

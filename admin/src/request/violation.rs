@@ -94,7 +94,13 @@ fn alternatives(
     if instance.is_null() {
         return null();
     }
-    if errors().any(|error| matches!(error.kind(), Kind::Enum { .. } | Kind::Constant { .. })) {
+    let is_choice = |errors: &Vec<ValidationError<'static>>| {
+        let choices = |kind: &Kind| matches!(kind, Kind::Enum { .. } | Kind::Constant { .. });
+        let types = |kind: &Kind| matches!(kind, Kind::Type { .. });
+        errors.iter().any(|error| choices(error.kind()))
+            && !errors.iter().any(|error| types(error.kind()))
+    };
+    if context.iter().any(is_choice) {
         return not_a_choice(instance);
     }
     let kinds = errors().filter_map(|error| match error.kind() {

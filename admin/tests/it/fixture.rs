@@ -67,7 +67,7 @@ impl Fixture {
     }
 
     /// Tests that are about the throttle set its limits.
-    fn unthrottled() -> ApiConfig {
+    pub fn unthrottled() -> ApiConfig {
         ApiConfig {
             requests_per_minute_max: 0,
             requests_per_hour_max: 0,

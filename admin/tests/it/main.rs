@@ -1,6 +1,7 @@
 //! The admin API over a real catalog.
 //!
-//! Rules: requests go through the routes without a socket, except in `server`; one catalog per
+//! Rules: requests go through the routes without a socket, except in `server` and
+//! `conformance`; one catalog per
 //! test.
 
 #![allow(
@@ -14,6 +15,7 @@
 
 mod access;
 mod bodies;
+mod conformance;
 mod dns;
 mod document;
 mod domains;
@@ -31,6 +33,7 @@ mod projects;
 mod proxy_check;
 mod proxy_records;
 mod roles;
+mod served;
 mod server;
 mod servers;
 mod signup;

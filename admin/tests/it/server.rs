@@ -1,24 +1,14 @@
 //! The server on a real socket.
 
-use crate::Fixture;
+use crate::served::Served;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn it_answers_until_shutdown_and_then_ends() {
-    let fixture = Fixture::new().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let shutdown = async { drop(stopped.await) };
-    let server = tokio::spawn(millrace_admin::serve(
-        listener,
-        millrace_admin::Services::new(fixture.catalog.clone()),
-        shutdown,
-    ));
-
-    let key = fixture.made.personal_api_key.expose();
+    let served = Served::start_unthrottled().await;
+    let address = served.address;
+    let key = served.fixture.owner_key();
     let mut client = TcpStream::connect(address).await.unwrap();
     let request = format!(
         "GET /api/organizations/ HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\r\n"
@@ -34,8 +24,7 @@ async fn it_answers_until_shutdown_and_then_ends() {
     assert!(answer.contains("Default organization"), "{answer}");
 
     // The connection is kept alive and idle: the drain closes it.
-    stop.send(()).unwrap();
-    server.await.unwrap().unwrap();
+    served.stop().await;
     assert_eq!(client.read(&mut [0; 16]).await.unwrap(), 0);
     assert!(TcpStream::connect(address).await.is_err());
 }

@@ -18,6 +18,7 @@ const INVITES_MAX: usize = 20;
 /// One thing, or a list of them; answered as it was sent.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "{T}OrList")]
 pub(super) enum OneOrMany<T> {
     /// A list.
     Many(#[schemars(length(max = INVITES_MAX))] Vec<T>),
@@ -76,7 +77,12 @@ impl JsonSchema for AccessLevel {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [1, 8, "member", "admin"] })
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "enum": [1, 8] },
+                { "type": "string", "enum": ["member", "admin"] },
+            ],
+        })
     }
 }
 

@@ -64,7 +64,11 @@ impl JsonSchema for FreeForm {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["object", "array", "string", "number", "boolean"] })
+        json_schema!({
+            "type": ["object", "array", "string", "number", "boolean"],
+            // Generators of clients ask what is in a list.
+            "items": {},
+        })
     }
 }
 

@@ -64,7 +64,7 @@ async fn line(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
 }
 
 /// The interpreter of the tests' environment; the first one to ask makes it.
-fn python() -> &'static Path {
+pub fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,0 +1,113 @@
+//! The types inside of a body: in `$defs` where it is checked, beside all others in the document.
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const INSIDE: &str = "#/$defs/";
+const BESIDE: &str = "#/components/schemas/";
+
+/// The body without its `$defs`: they are put into `all`. What is sent may look different from
+/// what is answered under the same name; then it is called `…Input`.
+pub(super) fn lifted(mut body: Value, all: &mut Map<String, Value>) -> Value {
+    let definitions = body
+        .as_object_mut()
+        .and_then(|body| body.remove("$defs"))
+        .and_then(|definitions| match definitions {
+            Value::Object(definitions) => Some(definitions),
+            _ => None,
+        })
+        .unwrap_or_default();
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    for name in definitions.keys() {
+        names.insert(name.clone(), name.clone());
+    }
+    // A name that changes changes what refers to it, so this goes on until nothing does.
+    loop {
+        let differs = definitions.iter().find(|(name, definition)| {
+            let published = names.get(*name).and_then(|name| all.get(name));
+            names.get(*name) == Some(*name)
+                && published.is_some_and(|it| *it != renamed((*definition).clone(), &names))
+        });
+        let Some((name, _)) = differs else { break };
+        names.insert(name.clone(), format!("{name}Input"));
+    }
+    for (name, definition) in definitions {
+        let published = names.get(&name).cloned().unwrap_or(name);
+        all.insert(published, renamed(definition, &names));
+    }
+    renamed(body, &names)
+}
+
+/// With references to where the definitions are now.
+fn renamed(mut schema: Value, names: &BTreeMap<String, String>) -> Value {
+    match &mut schema {
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut() {
+                let name = (key == "$ref")
+                    .then(|| field.as_str()?.strip_prefix(INSIDE))
+                    .flatten()
+                    .and_then(|name| names.get(name));
+                *field = match name {
+                    Some(name) => json!(format!("{BESIDE}{name}")),
+                    None => renamed(field.take(), names),
+                };
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                *item = renamed(item.take(), names);
+            }
+        }
+        _ => {}
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definitions(all: &Value) -> Map<String, Value> {
+        all.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn types_inside_of_bodies_stand_beside_all_others() {
+        let mut all = definitions(&json!({ "Same": { "type": "string" } }));
+        let body = json!({
+            "properties": { "a": { "$ref": "#/$defs/Same" }, "b": { "$ref": "#/$defs/New" } },
+            "$defs": { "Same": { "type": "string" }, "New": { "type": "integer" } },
+        });
+        let body = lifted(body, &mut all);
+        let expected = json!({
+            "properties": {
+                "a": { "$ref": "#/components/schemas/Same" },
+                "b": { "$ref": "#/components/schemas/New" },
+            },
+        });
+        assert_eq!(body, expected);
+        let expected = json!({ "Same": { "type": "string" }, "New": { "type": "integer" } });
+        assert_eq!(Value::from(all), expected);
+    }
+
+    #[test]
+    fn what_is_sent_and_looks_different_has_a_name_of_its_own() {
+        let mut all = definitions(&json!({
+            "Inner": { "type": "string" },
+            "Outer": { "items": { "$ref": "#/components/schemas/Inner" } },
+        }));
+        let body = json!({
+            "$ref": "#/$defs/Outer",
+            "$defs": {
+                "Inner": { "type": "integer" },
+                "Outer": { "items": { "$ref": "#/$defs/Inner" } },
+            },
+        });
+        let body = lifted(body, &mut all);
+        assert_eq!(body, json!({ "$ref": "#/components/schemas/OuterInput" }));
+        assert_eq!(all["Inner"], json!({ "type": "string" }));
+        assert_eq!(all["InnerInput"], json!({ "type": "integer" }));
+        let expected = json!({ "items": { "$ref": "#/components/schemas/InnerInput" } });
+        assert_eq!(all["OuterInput"], expected);
+    }
+}

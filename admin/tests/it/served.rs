@@ -1,0 +1,45 @@
+//! A fixture behind a real socket, for clients that are programs of their own.
+
+use crate::Fixture;
+use millrace_admin::{ApiConfig, Services};
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A running server; it ends when this is dropped.
+pub struct Served {
+    pub fixture: Fixture,
+    pub address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<std::io::Result<()>>,
+}
+
+impl Served {
+    /// Without limits on the number of requests.
+    pub async fn start_unthrottled() -> Self {
+        let fixture = Fixture::new().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut services = Services::new(fixture.catalog.clone());
+        services.config = ApiConfig {
+            wrong_keys_per_minute_max: 0,
+            ..Fixture::unthrottled()
+        };
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async { drop(stopped.await) };
+        let server = tokio::spawn(millrace_admin::serve(listener, services, shutdown));
+        Self {
+            fixture,
+            address,
+            stop,
+            server,
+        }
+    }
+
+    /// Asks the server to end and waits until it has.
+    pub async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.server.await.unwrap().unwrap();
+    }
+}
