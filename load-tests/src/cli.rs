@@ -169,7 +169,7 @@ pub struct VerifyArgs {
     /// What was acknowledged, as written by `run --ledger`.
     #[arg(long, value_name = "FILE")]
     pub ledger: PathBuf,
-    /// How long to wait for events that are still being shipped.
+    /// How long to wait for the next event that is still being shipped.
     #[arg(long, default_value = "60s")]
     pub timeout: Duration,
     /// The server's credentials.json: gives the options below.

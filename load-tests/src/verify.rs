@@ -77,22 +77,29 @@ impl Verdict {
     }
 }
 
-/// Compares until all is there or `timeout` is over, then says what was found.
+/// Compares until all is there or no row has come for `patience`, then says what was found.
 ///
 /// # Errors
-/// ClickHouse could not be asked by the end of the time.
+/// ClickHouse could not be asked for so long.
 pub async fn verify(
     ledger: &Ledger,
     clickhouse: &ClickHouse,
-    timeout: Duration,
+    patience: Duration,
 ) -> Result<Verdict> {
-    let deadline = Instant::now() + timeout;
+    let mut deadline = Instant::now() + patience;
+    let mut rows = 0;
     loop {
-        let look = look(ledger, clickhouse, deadline).await;
+        let look = look(ledger, clickhouse, patience).await;
         let settled = match &look {
             Ok(verdict) => verdict.is_clean() || !verdict.may_become_clean(),
             Err(_) => false,
         };
+        if let Ok(verdict) = &look
+            && verdict.rows > rows
+        {
+            rows = verdict.rows;
+            deadline = Instant::now() + patience;
+        }
         if settled || Instant::now() >= deadline {
             return look;
         }
@@ -101,32 +108,40 @@ pub async fn verify(
 }
 
 /// Looks at every run once; cheaply first, as long as rows are still to come.
-async fn look(ledger: &Ledger, clickhouse: &ClickHouse, deadline: Instant) -> Result<Verdict> {
+async fn look(ledger: &Ledger, clickhouse: &ClickHouse, patience: Duration) -> Result<Verdict> {
     let mut verdict = Verdict::default();
     for (run, expected) in &ledger.runs {
-        wait_for_rows(*run, expected, clickhouse, deadline).await?;
+        wait_for_rows(*run, expected, clickhouse, patience).await?;
         look_at_run(*run, expected, clickhouse, &mut verdict).await?;
     }
     Ok(verdict)
 }
 
-/// Waits until a run has as many rows as were acknowledged, or more.
+/// Waits until a run has as many rows as were acknowledged, or more; or none has come for
+/// `patience`.
 async fn wait_for_rows(
     run: u32,
     expected: &RunLedger,
     clickhouse: &ClickHouse,
-    deadline: Instant,
+    patience: Duration,
 ) -> Result<()> {
     let query = format!(
         "SELECT count() FROM {} FORMAT TabSeparated",
         rows_of(run, clickhouse)
     );
-    while clickhouse.number(&query).await? < expected.acknowledged_events()
-        && Instant::now() < deadline
-    {
+    let mut deadline = Instant::now() + patience;
+    let mut rows = 0;
+    loop {
+        let found = clickhouse.number(&query).await?;
+        if found > rows {
+            rows = found;
+            deadline = Instant::now() + patience;
+        }
+        if found >= expected.acknowledged_events() || Instant::now() >= deadline {
+            return Ok(());
+        }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    Ok(())
 }
 
 /// A run's rows, each with its id as a number.

@@ -7,7 +7,7 @@
 //! * [`run`]: the process: engine, listener, graceful end
 //! * [`find_library`]: where the engine's library is
 //! * [`Supervisor`]: keeps that process running, from the side of the parent
-//! * `ffi`: the C interface; the only `unsafe` of the project
+//! * `ffi`: the C interface; the only `unsafe` of the crate
 //! * `engine`: start, connections, stop
 //! * `sql`, `request`, `form`, `auth`: what a request asks for
 //! * `insert`, `select`, `statement`, `session`: running it
