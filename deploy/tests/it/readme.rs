@@ -26,6 +26,7 @@ fn block(name: &str, server: &Server) -> String {
     let (_, rest) = rest.split_once('\n').unwrap();
     let (code, _) = rest.split_once("\n```").unwrap();
     code.replace("http://127.0.0.1:8000", &server.credential("ingest_url"))
+        .replace("http://127.0.0.1:8010", &server.credential("admin_url"))
         .replace(
             "http://127.0.0.1:8123",
             &server.credential("clickhouse_url"),
@@ -76,6 +77,37 @@ fn the_first_events_of_the_readme_arrive() {
     );
     for who in ["ada", "grace", "linus"] {
         assert!(table.contains(who), "{table}");
+    }
+}
+
+#[test]
+fn the_readme_manages_an_organization() {
+    let home = TempDir::new().unwrap();
+    let server = Server::start(&home.path().join("millrace-data"));
+    let run = |name: &str| -> serde_json::Value {
+        let shell = [block("admin key", &server), block(name, &server)].join("\n");
+        let shell = shell.replace("curl ", "curl --fail-with-body --silent --show-error ");
+        let printed = output(
+            Command::new("bash")
+                .args(["-ec", &shell])
+                .current_dir(&home),
+        );
+        serde_json::from_str(&printed).unwrap()
+    };
+    let project = run("admin project");
+    assert_eq!(project["name"], "Website");
+    assert!(project["api_token"].as_str().unwrap().starts_with("phc_"));
+    let invite = run("admin invite");
+    assert_eq!(invite["target_email"], "grace@example.com");
+    let reader = run("admin reader");
+    assert!(reader["value"].as_str().unwrap().starts_with("phx_"));
+    let activity = run("admin activity");
+    let entries = activity["results"].as_array().unwrap();
+    for scope in ["Project", "OrganizationInvite", "PersonalAPIKey"] {
+        assert!(
+            entries.iter().any(|entry| entry["scope"] == scope),
+            "{scope} in {activity}"
+        );
     }
 }
 
