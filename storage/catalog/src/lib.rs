@@ -9,6 +9,8 @@
 //! | `idempotency` | requests that are made once however often they are sent |
 //! | `plugins` | the five views of plugins, their source, their use |
 //! | `proxy_records` | domains that shall lead to us |
+//! | `batch_exports` | what is exported where, and how it went |
+//! | `secrets` | what must be read again, encrypted; no I/O |
 //! | `historical_migrations` | imports: asked for, decided, counted |
 //! | `invites` | inviting and accepting |
 //! | `domains` | e-mail domains: claimed, proved, how their people log in |
@@ -25,6 +27,7 @@
 //! - A change of anything that the ingestion path caches increments the `keys` counter in the
 //!   same transaction; so whoever sees the new number sees the change.
 //! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same transaction.
+//!   Runs of batch exports that Millrace makes by itself are their own record.
 //! - Personal keys are kept as hashes only; their values exist in the answer that made them.
 //! - Every function behaves alike on both databases; every test runs on both.
 
@@ -32,6 +35,7 @@
 
 mod activity;
 mod actor;
+mod batch_exports;
 mod bootstrap;
 mod catalog;
 mod connect;
@@ -56,6 +60,7 @@ mod proxy_records;
 mod random;
 mod roles;
 mod scopes;
+mod secrets;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
@@ -65,10 +70,19 @@ mod users;
 pub use self::time::UtcTime;
 pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityScope};
 pub use actor::Actor;
+pub use batch_exports::{
+    BackfillRange, BatchExportChange, DestinationChange, DestinationLimits, ExportInterval,
+    ExportLogFilter, ExportPlace, ExportWriter, IntervalError, NewBatchExport, NewExportLog,
+    NewRun, RunFilter, RunOrder, RunProgress, SeenBatchExport, Unpaused,
+};
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
 pub use domains::{DomainChange, NewDomain, SSO_ENFORCEMENTS};
 pub use entities::activity_log::Model as ActivityEntry;
+pub use entities::batch_export_backfills::Model as BatchExportBackfill;
+pub use entities::batch_export_logs::{LogLevel, Model as BatchExportLog};
+pub use entities::batch_export_runs::{Model as BatchExportRun, RunStatus};
+pub use entities::batch_exports::{DestinationType, ExportModel, Model as BatchExport};
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
 pub use entities::organization_domains::Model as Domain;
 pub use entities::organization_invites::{
@@ -105,4 +119,5 @@ pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use proxy_records::SeenProxyRecord;
 pub use roles::{NewRole, RoleChange, RoleFilter, RoleMember, SeenRole};
 pub use scopes::{FAMILIES, Need, OPERATOR, ScopeError, Scopes};
+pub use secrets::{SecretError, SecretKey};
 pub use users::NewUser;

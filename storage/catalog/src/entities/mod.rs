@@ -1,6 +1,10 @@
 //! The tables, one file each. They stay inside this crate: callers get the models only.
 
 pub mod activity_log;
+pub mod batch_export_backfills;
+pub mod batch_export_logs;
+pub mod batch_export_runs;
+pub mod batch_exports;
 pub mod catalog_versions;
 pub mod historical_migrations;
 pub mod idempotency_keys;

@@ -16,6 +16,7 @@ mod m0009_members_in_order;
 mod m0010_plugins;
 mod m0011_proxy_records;
 mod m0012_historical_migrations;
+mod m0013_batch_exports;
 
 use crate::connect::begin_write;
 use crate::error::{CatalogError, Place};
@@ -42,6 +43,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0010_plugins::Migration),
             Box::new(m0011_proxy_records::Migration),
             Box::new(m0012_historical_migrations::Migration),
+            Box::new(m0013_batch_exports::Migration),
         ]
     }
 }

@@ -32,6 +32,7 @@ macro_rules! on_both {
 }
 
 mod activity;
+mod batch_exports;
 mod bootstrap;
 mod crowd;
 mod domains;

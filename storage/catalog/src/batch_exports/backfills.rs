@@ -1,0 +1,223 @@
+//! Backfills: past times that somebody wants exported. Whoever makes runs makes runs of them.
+
+use super::deeds::deed;
+use super::{ExportInterval, ExportPlace, found_for_change, of};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_export_logs::LogLevel;
+use crate::entities::batch_export_runs::{self as runs, RunStatus};
+use crate::entities::batch_exports as exports;
+use crate::error::{CatalogError, ChangeError};
+use crate::page::{Page, PageRequest};
+use crate::time::UtcTime;
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveEnum, ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+
+/// Times whose events are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BackfillRange {
+    /// From when on; `None`: from the beginning.
+    pub start_at: Option<UtcTime>,
+    /// Until when; `None`: until now.
+    pub end_at: Option<UtcTime>,
+}
+
+impl Catalog {
+    /// Asks for a backfill.
+    ///
+    /// # Errors
+    ///
+    /// No such export, a range that is none, or one that ends too far in the future.
+    pub async fn start_export_backfill(
+        &self,
+        actor: &Actor,
+        place: ExportPlace,
+        export_id: Uuid,
+        range: BackfillRange,
+    ) -> Result<backfills::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let started = async {
+            let export = found_for_change(&transaction, place, export_id).await?;
+            self.insert_backfill(&transaction, actor, &export, range)
+                .await
+        };
+        let started = started.await;
+        self.finish(transaction, started).await
+    }
+
+    /// The backfills of an export, newest first; `None` if there is no such export.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_export_backfills(
+        &self,
+        place: ExportPlace,
+        export_id: Uuid,
+        page: PageRequest,
+    ) -> Result<Option<Page<backfills::Model>>, CatalogError> {
+        let read = async {
+            let export = of(place).filter(exports::Column::Id.eq(export_id));
+            if export.one(&self.db).await?.is_none() {
+                return Ok(None);
+            }
+            let query =
+                backfills::Entity::find().filter(backfills::Column::BatchExportId.eq(export_id));
+            let count = query.clone().count(&self.db).await?;
+            let rows = query
+                .order_by_desc(backfills::Column::CreatedAt)
+                .order_by_desc(backfills::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit)
+                .all(&self.db)
+                .await?;
+            Ok(Some(Page { count, rows }))
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// One backfill.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn export_backfill(
+        &self,
+        place: ExportPlace,
+        export_id: Uuid,
+        id: Uuid,
+    ) -> Result<Option<backfills::Model>, CatalogError> {
+        let read = async {
+            let export = of(place).filter(exports::Column::Id.eq(export_id));
+            if export.one(&self.db).await?.is_none() {
+                return Ok(None);
+            }
+            let backfill = backfills::Entity::find_by_id(id);
+            let backfill = backfill.filter(backfills::Column::BatchExportId.eq(export_id));
+            backfill.one(&self.db).await
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// Cancels a backfill that has not ended, and its runs that have not.
+    ///
+    /// # Errors
+    ///
+    /// No such backfill, or it has ended.
+    pub async fn cancel_export_backfill(
+        &self,
+        actor: &Actor,
+        place: ExportPlace,
+        export_id: Uuid,
+        id: Uuid,
+    ) -> Result<backfills::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let cancelled = async {
+            let export = found_for_change(&transaction, place, export_id).await?;
+            let query = backfills::Entity::find_by_id(id)
+                .filter(backfills::Column::BatchExportId.eq(export_id));
+            let before = locked(&transaction, query).one(&transaction).await?;
+            let before = before.ok_or_else(|| ChangeError::not_found("backfill", &id))?;
+            if !before.status.is_open() {
+                let detail = "The backfill has ended; there is nothing to cancel.";
+                return Err(ChangeError::invalid(None, "invalid_input", detail).into());
+            }
+            self.cancel(&transaction, actor, &export, before).await
+        };
+        let cancelled = cancelled.await;
+        self.finish(transaction, cancelled).await
+    }
+
+    pub(super) async fn insert_backfill(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        export: &exports::Model,
+        range: BackfillRange,
+    ) -> Result<backfills::Model, Abort> {
+        let now = self.now();
+        check(export, range, now)?;
+        let backfill = backfills::Model {
+            id: Uuid::now_v7(),
+            batch_export_id: export.id,
+            start_at: range.start_at,
+            end_at: range.end_at,
+            status: RunStatus::Starting,
+            total_runs: None,
+            finished_runs: 0,
+            created_at: now,
+            finished_at: None,
+            last_updated_at: now,
+        };
+        let row = backfill.into_active_model().reset_all();
+        let made = backfills::Entity::insert(row)
+            .exec_with_returning(within)
+            .await?;
+        let field = |name: &str| format!("backfills__{}__{name}", made.id);
+        let deed = deed(Activity::Updated, export)
+            .field(&field("status"), (), made.status.to_value())
+            .field(&field("start_at"), (), made.start_at)
+            .field(&field("end_at"), (), made.end_at);
+        self.record(within, actor, deed).await?;
+        let message = format!("Somebody asked for backfill {}.", made.id);
+        self.log_export(within, export.id, None, LogLevel::Info, &message)
+            .await?;
+        Ok(made)
+    }
+
+    async fn cancel(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        export: &exports::Model,
+        before: backfills::Model,
+    ) -> Result<backfills::Model, Abort> {
+        let now = self.now();
+        let cancelled = RunStatus::Cancelled;
+        let ended = runs::Entity::update_many()
+            .col_expr(runs::Column::Status, Expr::value(cancelled.to_value()))
+            .col_expr(runs::Column::FinishedAt, Expr::value(now))
+            .col_expr(runs::Column::LastUpdatedAt, Expr::value(now))
+            .filter(runs::Column::BackfillId.eq(before.id))
+            .filter(runs::Column::Status.is_in(RunStatus::OPEN))
+            .exec(within)
+            .await?;
+        let was = before.status.to_value();
+        let mut after = before;
+        after.status = cancelled;
+        after.finished_runs += i64::try_from(ended.rows_affected).unwrap_or(0);
+        after.finished_at = Some(now);
+        after.last_updated_at = now;
+        let field = format!("backfills__{}__status", after.id);
+        let deed = deed(Activity::Updated, export).field(&field, was, cancelled.to_value());
+        let message = format!("Somebody cancelled backfill {}.", after.id);
+        let saved = after.into_active_model().reset_all().update(within).await?;
+        self.record(within, actor, deed).await?;
+        self.log_export(within, export.id, None, LogLevel::Info, &message)
+            .await?;
+        Ok(saved)
+    }
+}
+
+fn check(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Result<(), ChangeError> {
+    let refused = |field, detail| Err(ChangeError::invalid(field, "invalid_input", detail));
+    // The text was an interval when it was kept.
+    let interval = export.interval.parse().unwrap_or(ExportInterval::Hour);
+    let latest = now.plus_micros(interval.micros());
+    if range.end_at.is_some_and(|end| end > latest) {
+        let detail = "The end may be one interval in the future at most.";
+        return refused("end_at", detail);
+    }
+    let end = range.end_at.unwrap_or(now);
+    if range.start_at.is_some_and(|start| start >= end) {
+        return refused("start_at", "The start must be before the end.");
+    }
+    Ok(())
+}

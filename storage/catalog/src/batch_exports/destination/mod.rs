@@ -1,0 +1,184 @@
+//! Destinations: where an export goes, and how it gets there.
+//!
+//! A configuration is made of the fields of its type; others are ignored. Those that are secret
+//! are kept encrypted, apart from the rest, and a change that does not name them keeps them.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `fields` | which fields each type has |
+//! | `value` | checks of their values |
+
+mod fields;
+mod value;
+
+use crate::entities::batch_exports::DestinationType;
+use crate::error::{ChangeError, Violation};
+use fields::{FORMAT_DEFAULT, FORMATS, Field, Kind, fields};
+use serde_json::{Map, Value};
+use std::net::IpAddr;
+use std::path::Path;
+
+/// Where exports may go.
+#[derive(Clone, Copy, Debug)]
+pub struct DestinationLimits<'a> {
+    /// Whether private networks are no worse than the internet.
+    pub allow_private: bool,
+    /// Whether an address is one of the internet.
+    pub is_public: fn(IpAddr) -> bool,
+    /// The folder that exports to files stay in; `None`: there are none.
+    pub export_root: Option<&'a Path>,
+}
+
+/// What is said of a destination.
+#[derive(Clone, Debug, Default)]
+pub struct DestinationChange {
+    /// The type; needed for a new export. Another one than before starts from nothing.
+    pub kind: Option<DestinationType>,
+    /// Fields; null takes one away.
+    pub config: Map<String, Value>,
+}
+
+/// What is kept of a destination. Its secrets are sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) kind: DestinationType,
+    pub(super) config: Map<String, Value>,
+    pub(super) secrets: Map<String, Value>,
+}
+
+/// A destination after a change, all fields checked.
+#[derive(Debug)]
+pub(super) struct Changed {
+    /// What is kept, without the new secrets.
+    pub(super) kept: Kept,
+    /// Secrets that are to be sealed.
+    pub(super) new_secrets: Vec<(&'static str, String)>,
+}
+
+/// Makes a change of what is kept, or a destination of what is said.
+pub(super) fn changed(
+    before: Option<Kept>,
+    change: &DestinationChange,
+    limits: &DestinationLimits<'_>,
+) -> Result<Changed, ChangeError> {
+    let kind = change.kind.or(before.as_ref().map(|kept| kept.kind));
+    let Some(kind) = kind else {
+        let detail = "This field is required.".to_owned();
+        return Err(blamed("destination__type", ("required", detail)));
+    };
+    let nothing = Kept {
+        kind,
+        config: Map::new(),
+        secrets: Map::new(),
+    };
+    let mut after = Changed {
+        kept: before.filter(|kept| kept.kind == kind).unwrap_or(nothing),
+        new_secrets: Vec::new(),
+    };
+    for field in fields(kind) {
+        if let Some(value) = change.config.get(field.name) {
+            after.set(field, value, limits)?;
+        }
+    }
+    after.check_complete()?;
+    after.check_format()?;
+    after.check_credentials()?;
+    Ok(after)
+}
+
+impl Changed {
+    fn set(
+        &mut self,
+        field: &'static Field,
+        value: &Value,
+        limits: &DestinationLimits<'_>,
+    ) -> Result<(), ChangeError> {
+        if value.is_null() {
+            if field.required {
+                let detail = "This field may not be null.".to_owned();
+                return Err(field.blamed(("null", detail)));
+            }
+            self.kept.config.remove(field.name);
+            self.kept.secrets.remove(field.name);
+            return Ok(());
+        }
+        let value = value::checked(field.kind, value, limits);
+        let value = value.map_err(|wrong| match field.kind {
+            // Formats are blamed on the destination, as existing clients know it.
+            Kind::Format => blamed("destination", wrong),
+            _ => field.blamed(wrong),
+        })?;
+        let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
+        if is_blank && (field.required || field.secret) {
+            let detail = "This field may not be blank.".to_owned();
+            return Err(field.blamed(("blank", detail)));
+        }
+        match value {
+            Value::String(text) if field.secret => self.new_secrets.push((field.name, text)),
+            value => drop(self.kept.config.insert(field.name.to_owned(), value)),
+        }
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.kept.config.contains_key(name)
+            || self.kept.secrets.contains_key(name)
+            || self.new_secrets.iter().any(|(known, _)| *known == name)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.kept.config.get(name).and_then(Value::as_str)
+    }
+
+    fn check_complete(&self) -> Result<(), ChangeError> {
+        let missing = fields(self.kept.kind).find(|field| field.required && !self.has(field.name));
+        missing.map_or(Ok(()), |field| {
+            let detail = "This field is required.".to_owned();
+            Err(field.blamed(("required", detail)))
+        })
+    }
+
+    fn check_format(&self) -> Result<(), ChangeError> {
+        let Some(compression) = self.text("compression") else {
+            return Ok(());
+        };
+        let format = self.text("file_format").unwrap_or(FORMAT_DEFAULT);
+        let known = FORMATS.iter().find(|(name, _)| *name == format);
+        let compressions = known.map_or(&[][..], |(_, compressions)| compressions);
+        if compressions.contains(&compression) {
+            return Ok(());
+        }
+        let detail = format!(
+            "{format} is compressed by {}, or not at all.",
+            compressions.join(", ")
+        );
+        Err(blamed("destination", ("invalid_input", detail)))
+    }
+
+    fn check_credentials(&self) -> Result<(), ChangeError> {
+        let needed = match (self.kept.kind, self.text("authentication_type")) {
+            (DestinationType::Snowflake, Some("keypair")) => "private_key",
+            (DestinationType::Snowflake, _) => "password",
+            _ => return Ok(()),
+        };
+        if self.has(needed) {
+            return Ok(());
+        }
+        let detail = format!("This way to authenticate needs {needed}.");
+        Err(blamed("destination", ("invalid_input", detail)))
+    }
+}
+
+impl Field {
+    fn blamed(&self, wrong: value::Wrong) -> ChangeError {
+        blamed(&format!("destination__config__{}", self.name), wrong)
+    }
+}
+
+fn blamed(attr: &str, (code, detail): value::Wrong) -> ChangeError {
+    ChangeError::Invalid(Box::new(Violation {
+        field: Some(attr.to_owned()),
+        code,
+        detail,
+    }))
+}

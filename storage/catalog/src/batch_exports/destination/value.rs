@@ -1,0 +1,334 @@
+//! Checks of a field's value.
+
+use super::DestinationLimits;
+use super::fields::{FORMATS, Kind};
+use serde_json::{Map, Value, json};
+use std::path::{Component, Path};
+use url::{Host, Url};
+
+/// The longest text, in characters: keys in PEM are a few thousand long.
+const TEXT_CHARS_MAX: usize = 20_000;
+/// The most texts of a list.
+const LIST_MAX: usize = 1_000;
+
+/// What is wrong with a value: the API's code, and a sentence.
+pub(super) type Wrong = (&'static str, String);
+
+/// The value as it is kept. Texts that say numbers and truths become those, as the service that
+/// existing clients were written for had it.
+pub(super) fn checked(
+    kind: Kind,
+    value: &Value,
+    limits: &DestinationLimits<'_>,
+) -> Result<Value, Wrong> {
+    match kind {
+        Kind::Integer { min, max } => integer(value, min, max),
+        Kind::Boolean => boolean(value),
+        Kind::TextList => list(value),
+        Kind::Choice(choices) => {
+            let text = text(value)?;
+            if choices.contains(&text) {
+                return Ok(value.clone());
+            }
+            Err(("invalid_choice", format!("Give {}.", choices.join(" or "))))
+        }
+        // Which compression goes with which format is looked at when both are known.
+        Kind::Compression => text(value).map(|text| json!(text)),
+        Kind::Format => {
+            let text = text(value)?;
+            let known = FORMATS.iter().any(|(format, _)| *format == text);
+            let names = FORMATS.map(|(format, _)| format);
+            known
+                .then(|| json!(text))
+                .ok_or(("invalid_input", format!("Give {}.", names.join(", "))))
+        }
+        Kind::Text => text(value).map(|text| json!(text)),
+        _ => {
+            let text = text(value)?;
+            match kind {
+                Kind::Url => url(text, limits)?,
+                Kind::Host => host(text, limits)?,
+                Kind::Path => path(text, limits)?,
+                Kind::ServiceAccount => service_account(text, limits)?,
+                _ => azure_connection(text, limits)?,
+            }
+            Ok(json!(text))
+        }
+    }
+}
+
+fn text(value: &Value) -> Result<&str, Wrong> {
+    let Some(text) = value.as_str() else {
+        return Err(wrong("This must be a text."));
+    };
+    if text.chars().count() > TEXT_CHARS_MAX {
+        let detail = format!("This may have {TEXT_CHARS_MAX} characters at most.");
+        return Err(("max_length", detail));
+    }
+    Ok(text)
+}
+
+fn integer(value: &Value, min: i64, max: i64) -> Result<Value, Wrong> {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok(),
+        other => other.as_i64(),
+    };
+    match number {
+        None => Err(wrong("This must be a whole number.")),
+        Some(number) if number < min => Err(("min_value", format!("This must be {min} or more."))),
+        Some(number) if number > max => Err(("max_value", format!("This must be {max} or less."))),
+        Some(number) => Ok(json!(number)),
+    }
+}
+
+fn boolean(value: &Value) -> Result<Value, Wrong> {
+    match value {
+        Value::Bool(_) => Ok(value.clone()),
+        Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(json!(true)),
+        Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(json!(false)),
+        _ => Err(wrong("This must be true or false.")),
+    }
+}
+
+fn list(value: &Value) -> Result<Value, Wrong> {
+    let Some(items) = value.as_array() else {
+        return Err(("not_a_list", "Give a list of texts.".to_owned()));
+    };
+    if items.len() > LIST_MAX {
+        let detail = format!("This may have {LIST_MAX} items at most.");
+        return Err(("max_length", detail));
+    }
+    items.iter().try_for_each(|item| text(item).map(drop))?;
+    Ok(value.clone())
+}
+
+fn url(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+    let url = Url::parse(text).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+    match url.as_ref().and_then(Url::host) {
+        Some(host) => reachable(&host, limits),
+        None => Err(wrong("Give an http or https URL.")),
+    }
+}
+
+fn host(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+    // Addresses of version 6 have brackets in URLs only.
+    let bare = text.parse().map(Host::<String>::Ipv6);
+    match bare.or_else(|_| Host::parse(text)) {
+        Ok(Host::Domain(name)) if name.is_empty() => Err(wrong("Give the name of a server.")),
+        Ok(Host::Domain(name)) => reachable(&Host::Domain(name.as_str()), limits),
+        Ok(Host::Ipv4(address)) => reachable(&Host::Ipv4(address), limits),
+        Ok(Host::Ipv6(address)) => reachable(&Host::Ipv6(address), limits),
+        Err(_) => Err(wrong("Give the name or the address of a server.")),
+    }
+}
+
+/// Addresses are looked at here; what names resolve to, whenever we connect.
+fn reachable(host: &Host<&str>, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+    let public = match host {
+        Host::Ipv4(address) => (limits.is_public)((*address).into()),
+        Host::Ipv6(address) => (limits.is_public)((*address).into()),
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            name != "localhost" && !name.ends_with(".localhost")
+        }
+    };
+    if public || limits.allow_private {
+        return Ok(());
+    }
+    Err(wrong(
+        "This leads to a private network, where exports may not go.",
+    ))
+}
+
+/// A path below the root; only its text is looked at, as links may change until it is used.
+fn path(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+    let Some(root) = limits.export_root else {
+        let detail = "This server exports to no files: its operator has not set export_root.";
+        return Err(wrong(detail));
+    };
+    let path = Path::new(text);
+    let below = path.strip_prefix(root).or_else(|outside| {
+        // A path that is not absolute is below the root by itself.
+        if path.is_absolute() {
+            Err(outside)
+        } else {
+            Ok(path)
+        }
+    });
+    let stays =
+        |component: Component<'_>| matches!(component, Component::Normal(_) | Component::CurDir);
+    match below {
+        Ok(below) if below.components().all(stays) => Ok(()),
+        _ => Err(wrong("Give a path below the folder for exports.")),
+    }
+}
+
+/// Also looks where the key would send us.
+fn service_account(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+    let key: Map<String, Value> =
+        serde_json::from_str(text).map_err(|_| wrong("Give the JSON key of a service account."))?;
+    let values = key.values().filter_map(Value::as_str);
+    let mut urls = values.filter(|value| value.contains("://"));
+    urls.try_for_each(|value| url(value, limits))
+}
+
+fn azure_connection(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
+    let parts = text
+        .split(';')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let mut named = false;
+    for part in parts {
+        let Some((name, value)) = part.split_once('=') else {
+            return Err(wrong(
+                "Give AccountName=…;AccountKey=… or a BlobEndpoint=….",
+            ));
+        };
+        named |= matches!(name, "AccountName" | "BlobEndpoint");
+        if value.contains("://") {
+            url(value, limits)?;
+        }
+        if name == "UseDevelopmentStorage" {
+            reachable(&Host::Domain("localhost"), limits)?;
+            named = true;
+        }
+    }
+    if named {
+        return Ok(());
+    }
+    Err(wrong(
+        "Give AccountName=…;AccountKey=… or a BlobEndpoint=….",
+    ))
+}
+
+fn wrong(detail: &str) -> Wrong {
+    ("invalid_input", detail.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(allow_private: bool) -> DestinationLimits<'static> {
+        DestinationLimits {
+            allow_private,
+            is_public: |address| address.to_string() == "8.8.8.8",
+            export_root: Some(Path::new("/exports")),
+        }
+    }
+
+    #[test]
+    fn private_places_are_refused_unless_they_are_allowed() {
+        let table = [
+            (Kind::Url, "https://s3.example.com", true),
+            (Kind::Url, "https://8.8.8.8:9000/x", true),
+            (Kind::Url, "http://127.0.0.1:9000", false),
+            (Kind::Url, "http://2130706433/", false),
+            (Kind::Url, "http://0x7f.1/", false),
+            (Kind::Url, "http://[::1]/", false),
+            (Kind::Url, "http://localhost/", false),
+            (Kind::Url, "http://a.LOCALHOST./", false),
+            (Kind::Host, "db.example.com", true),
+            (Kind::Host, "8.8.8.8", true),
+            (Kind::Host, "10.0.0.1", false),
+            (Kind::Host, "127.1", false),
+            (Kind::Host, "::1", false),
+            (Kind::Host, "[::1]", false),
+            (Kind::Host, "localhost", false),
+            (Kind::AzureConnection, "AccountName=a;AccountKey=b==", true),
+            (
+                Kind::AzureConnection,
+                "BlobEndpoint=http://127.0.0.1:1/a",
+                false,
+            ),
+            (Kind::AzureConnection, "UseDevelopmentStorage=true", false),
+            (
+                Kind::ServiceAccount,
+                r#"{"token_uri": "https://a.example"}"#,
+                true,
+            ),
+            (
+                Kind::ServiceAccount,
+                r#"{"gcs_base_url": "http://10.1.1.1"}"#,
+                false,
+            ),
+        ];
+        for (kind, text, public) in table {
+            let value = json!(text);
+            assert_eq!(
+                checked(kind, &value, &limits(false)).is_ok(),
+                public,
+                "{text}"
+            );
+            assert_eq!(
+                checked(kind, &value, &limits(true)).unwrap(),
+                value,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_names_no_place_is_refused() {
+        let table = [
+            (Kind::Url, "ftp://a.example"),
+            (Kind::Url, "file:///etc/passwd"),
+            (Kind::Url, "a.example"),
+            (Kind::Url, ""),
+            (Kind::Host, ""),
+            (Kind::Host, "a b"),
+            (Kind::Host, "a/b"),
+            (Kind::Host, "user@a.example"),
+            (Kind::Path, "/"),
+            (Kind::Path, "/etc"),
+            (Kind::Path, "/exports2"),
+            (Kind::Path, "/exports/../etc"),
+            (Kind::Path, ".."),
+            (Kind::AzureConnection, "a"),
+            (Kind::AzureConnection, "AccountKey=a"),
+            (Kind::ServiceAccount, "[]"),
+            (Kind::ServiceAccount, "x"),
+        ];
+        for (kind, text) in table {
+            let wrong = checked(kind, &json!(text), &limits(true)).unwrap_err();
+            assert_eq!(wrong.0, "invalid_input", "{kind:?} {text}");
+        }
+        for text in ["/exports", "/exports/a", "a/b", "./a"] {
+            checked(Kind::Path, &json!(text), &limits(false)).unwrap();
+        }
+        let nowhere = DestinationLimits {
+            export_root: None,
+            ..limits(true)
+        };
+        checked(Kind::Path, &json!("a"), &nowhere).unwrap_err();
+    }
+
+    #[test]
+    fn texts_become_numbers_and_truths() {
+        let port = Kind::Integer { min: 1, max: 9 };
+        let table = [
+            (port, json!("5"), Ok(json!(5))),
+            (port, json!(5), Ok(json!(5))),
+            (port, json!(0), Err("min_value")),
+            (port, json!("10"), Err("max_value")),
+            (port, json!(1.5), Err("invalid_input")),
+            (port, json!("five"), Err("invalid_input")),
+            (Kind::Boolean, json!("True"), Ok(json!(true))),
+            (Kind::Boolean, json!(false), Ok(json!(false))),
+            (Kind::Boolean, json!(1), Err("invalid_input")),
+            (Kind::Text, json!(1), Err("invalid_input")),
+            (Kind::Text, json!("x".repeat(20_001)), Err("max_length")),
+            (Kind::TextList, json!("a"), Err("not_a_list")),
+            (Kind::TextList, json!([1]), Err("invalid_input")),
+            (Kind::TextList, json!(["a"]), Ok(json!(["a"]))),
+            (Kind::Choice(&["a"]), json!("b"), Err("invalid_choice")),
+            (Kind::Format, json!("Parquet"), Ok(json!("Parquet"))),
+            (Kind::Format, json!("XML"), Err("invalid_input")),
+        ];
+        for (kind, value, expected) in table {
+            let found = checked(kind, &value, &limits(false)).map_err(|(code, _)| code);
+            assert_eq!(found, expected, "{kind:?} {value}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How often exports run.
+
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A minute, in microseconds.
+const MINUTE_MICROS: i64 = 60 * 1_000_000;
+/// The shortest interval that is given in minutes.
+const MINUTES_MIN: u8 = 5;
+/// The longest one; an hour has its own name.
+const MINUTES_MAX: u8 = 59;
+
+/// How long the windows of an export are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportInterval {
+    /// `hour`.
+    Hour,
+    /// `day`.
+    Day,
+    /// `week`.
+    Week,
+    /// `every N minutes`, with N from 5 to 59.
+    Minutes(u8),
+}
+
+/// A text is no interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("give hour, day, week or every N minutes, with N from {MINUTES_MIN} to {MINUTES_MAX}")]
+pub struct IntervalError;
+
+impl ExportInterval {
+    /// How long a window is, in microseconds.
+    #[must_use]
+    pub const fn micros(self) -> i64 {
+        let minutes = match self {
+            Self::Hour => 60,
+            Self::Day => 24 * 60,
+            Self::Week => 7 * 24 * 60,
+            Self::Minutes(minutes) => minutes as i64,
+        };
+        minutes * MINUTE_MICROS
+    }
+}
+
+impl FromStr for ExportInterval {
+    type Err = IntervalError;
+
+    fn from_str(text: &str) -> Result<Self, IntervalError> {
+        match text {
+            "hour" => return Ok(Self::Hour),
+            "day" => return Ok(Self::Day),
+            "week" => return Ok(Self::Week),
+            _ => {}
+        }
+        let number = text
+            .strip_prefix("every ")
+            .and_then(|rest| rest.strip_suffix(" minutes"))
+            .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|number| number.parse().ok());
+        match number {
+            Some(minutes @ MINUTES_MIN..=MINUTES_MAX) => Ok(Self::Minutes(minutes)),
+            _ => Err(IntervalError),
+        }
+    }
+}
+
+impl fmt::Display for ExportInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hour => f.write_str("hour"),
+            Self::Day => f.write_str("day"),
+            Self::Week => f.write_str("week"),
+            Self::Minutes(minutes) => write!(f, "every {minutes} minutes"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_read_and_written() {
+        let table = [
+            ("hour", Some(ExportInterval::Hour)),
+            ("day", Some(ExportInterval::Day)),
+            ("week", Some(ExportInterval::Week)),
+            ("every 5 minutes", Some(ExportInterval::Minutes(5))),
+            ("every 59 minutes", Some(ExportInterval::Minutes(59))),
+            ("every 4 minutes", None),
+            ("every 60 minutes", None),
+            ("every 500 minutes", None),
+            ("every -5 minutes", None),
+            ("every +5 minutes", None),
+            ("every minutes", None),
+            ("every 5 hours", None),
+            ("Hour", None),
+            ("month", None),
+            ("", None),
+        ];
+        for (text, interval) in table {
+            assert_eq!(text.parse().ok(), interval, "{text}");
+            if let Some(interval) = interval {
+                assert_eq!(interval.to_string(), text);
+            }
+        }
+        assert_eq!(ExportInterval::Hour.micros(), 3_600_000_000);
+        assert_eq!(ExportInterval::Minutes(5).micros(), 300_000_000);
+    }
+}

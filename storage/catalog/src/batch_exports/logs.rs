@@ -1,0 +1,153 @@
+//! What exports and their runs have to say, for people.
+
+use super::{ExportPlace, of};
+use crate::catalog::Catalog;
+use crate::entities::batch_export_logs::{self as logs, LogLevel};
+use crate::entities::batch_exports as exports;
+use crate::error::CatalogError;
+use crate::page::{Page, PageRequest};
+use crate::time::UtcTime;
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect, Select,
+};
+
+/// Which lines are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct ExportLogFilter {
+    /// Of this run only.
+    pub run_id: Option<Uuid>,
+    /// Later than this.
+    pub after: Option<UtcTime>,
+    /// Earlier than this.
+    pub before: Option<UtcTime>,
+    /// Of these levels only; none: all.
+    pub levels: Vec<LogLevel>,
+    /// With this in them, whatever the case of ASCII letters.
+    pub search: Option<String>,
+}
+
+/// A line of a run.
+#[derive(Clone, Debug)]
+pub struct NewExportLog {
+    /// How bad it is.
+    pub level: LogLevel,
+    /// For people; no secrets.
+    pub message: String,
+}
+
+impl Catalog {
+    /// The lines of an export, newest first; `None` if there is no such export.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_export_logs(
+        &self,
+        place: ExportPlace,
+        export_id: Uuid,
+        filter: &ExportLogFilter,
+        page: PageRequest,
+    ) -> Result<Option<Page<logs::Model>>, CatalogError> {
+        let read = async {
+            let export = of(place).filter(exports::Column::Id.eq(export_id));
+            if export.one(&self.db).await?.is_none() {
+                return Ok(None);
+            }
+            let query = filtered(export_id, filter, self.db.get_database_backend());
+            let count = query.clone().count(&self.db).await?;
+            let rows = query
+                .order_by_desc(logs::Column::LoggedAt)
+                .order_by_desc(logs::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit)
+                .all(&self.db)
+                .await?;
+            Ok(Some(Page { count, rows }))
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// Writes lines of a run.
+    ///
+    /// # Errors
+    ///
+    /// The run is no more, or what the database says.
+    pub async fn write_export_logs(
+        &self,
+        export_id: Uuid,
+        run_id: Uuid,
+        lines: Vec<NewExportLog>,
+    ) -> Result<(), CatalogError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let now = self.now();
+        let rows = lines.into_iter().map(|line| {
+            let run_id = Some(run_id);
+            row(export_id, run_id, now, line.level, line.message)
+        });
+        let insert = logs::Entity::insert_many(rows);
+        let written = insert.exec_without_returning(&self.db).await;
+        written.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Writes a line within the transaction of what it tells.
+    pub(super) async fn log_export(
+        &self,
+        within: &DatabaseTransaction,
+        export_id: Uuid,
+        run_id: Option<Uuid>,
+        level: LogLevel,
+        message: &str,
+    ) -> Result<(), DbErr> {
+        let row = row(export_id, run_id, self.now(), level, message.to_owned());
+        let insert = logs::Entity::insert(row);
+        insert.exec_without_returning(within).await.map(drop)
+    }
+}
+
+fn row(
+    export_id: Uuid,
+    run_id: Option<Uuid>,
+    logged_at: UtcTime,
+    level: LogLevel,
+    message: String,
+) -> logs::ActiveModel {
+    logs::ActiveModel {
+        id: ActiveValue::NotSet,
+        batch_export_id: ActiveValue::Set(export_id),
+        run_id: ActiveValue::Set(run_id),
+        logged_at: ActiveValue::Set(logged_at),
+        level: ActiveValue::Set(level),
+        message: ActiveValue::Set(message),
+    }
+}
+
+fn filtered(export_id: Uuid, filter: &ExportLogFilter, backend: DbBackend) -> Select<logs::Entity> {
+    let mut query = logs::Entity::find().filter(logs::Column::BatchExportId.eq(export_id));
+    if let Some(run_id) = filter.run_id {
+        query = query.filter(logs::Column::RunId.eq(run_id));
+    }
+    if let Some(after) = filter.after {
+        query = query.filter(logs::Column::LoggedAt.gt(after));
+    }
+    if let Some(before) = filter.before {
+        query = query.filter(logs::Column::LoggedAt.lt(before));
+    }
+    if !filter.levels.is_empty() {
+        query = query.filter(logs::Column::Level.is_in(filter.levels.iter().copied()));
+    }
+    if let Some(search) = &filter.search {
+        // Both then know the case of ASCII letters alone.
+        let contains = match backend {
+            DbBackend::Postgres => r#"strpos(lower("message" COLLATE "C"), $1) > 0"#,
+            _ => r#"instr(lower("message"), ?) > 0"#,
+        };
+        let search = search.to_ascii_lowercase();
+        query = query.filter(Expr::cust_with_values(contains, [search]));
+    }
+    query
+}

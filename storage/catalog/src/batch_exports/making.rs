@@ -1,0 +1,199 @@
+//! Runs and backfills for whoever makes them. Nothing here is told to the log of activity: these
+//! rows are themselves what is told.
+
+use crate::catalog::Catalog;
+use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_export_runs::{self as runs, RunStatus};
+use crate::entities::batch_exports as exports;
+use crate::error::ChangeError;
+use crate::time::UtcTime;
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::{ActiveModelTrait, ActiveValue, DatabaseTransaction, EntityTrait, IntoActiveModel};
+
+/// A window that is to be exported.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRun {
+    /// For which backfill; `None`: it came by the clock.
+    pub backfill_id: Option<Uuid>,
+    /// The window's start, within it; `None`: from the beginning.
+    pub data_interval_start: Option<UtcTime>,
+    /// The window's end, no more within it.
+    pub data_interval_end: UtcTime,
+}
+
+/// How far a run is; what was known before is replaced.
+#[derive(Clone, Debug)]
+pub struct RunProgress {
+    /// How far.
+    pub status: RunStatus,
+    /// How many rows arrived.
+    pub records_completed: Option<i64>,
+    /// How many rows the window has.
+    pub records_total_count: Option<i64>,
+    /// Where it goes on after a restart.
+    pub cursor: Option<String>,
+    /// What last went wrong.
+    pub latest_error: Option<String>,
+}
+
+impl Catalog {
+    /// Makes a run of a window.
+    ///
+    /// # Errors
+    ///
+    /// No such export any more, or what the database says.
+    pub async fn begin_export_run(
+        &self,
+        export_id: Uuid,
+        new: NewRun,
+    ) -> Result<runs::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let begun = async {
+            let query = exports::Entity::find_by_id(export_id);
+            let export = locked(&transaction, query).one(&transaction).await?;
+            let export =
+                export.ok_or_else(|| ChangeError::not_found("batch export", &export_id))?;
+            let (ordinal, now) = (export.runs_count + 1, self.now());
+            let mut counted = export.into_active_model();
+            counted.runs_count = ActiveValue::Set(ordinal);
+            counted.update(&transaction).await?;
+            let run = runs::Model {
+                id: Uuid::now_v7(),
+                batch_export_id: export_id,
+                ordinal,
+                backfill_id: new.backfill_id,
+                status: RunStatus::Starting,
+                data_interval_start: new.data_interval_start,
+                data_interval_end: new.data_interval_end,
+                records_completed: None,
+                records_total_count: None,
+                cursor: None,
+                latest_error: None,
+                created_at: now,
+                finished_at: None,
+                last_updated_at: now,
+            };
+            let row = run.into_active_model().reset_all();
+            let insert = runs::Entity::insert(row);
+            Ok(insert.exec_with_returning(&transaction).await?)
+        };
+        let begun = begun.await;
+        self.finish(transaction, begun).await
+    }
+
+    /// Records how far a run is. `false`: it has ended, or is no more, and nothing was recorded:
+    /// stop making it.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn record_export_run(
+        &self,
+        id: Uuid,
+        progress: RunProgress,
+    ) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let recorded = async {
+            let query = locked(&transaction, runs::Entity::find_by_id(id));
+            let run = query.one(&transaction).await?;
+            let Some(mut run) = run.filter(|run| run.status.is_open()) else {
+                return Ok(false);
+            };
+            let now = self.now();
+            run.status = progress.status;
+            run.records_completed = progress.records_completed;
+            run.records_total_count = progress.records_total_count;
+            run.cursor = progress.cursor;
+            run.latest_error = progress.latest_error;
+            run.last_updated_at = now;
+            if !run.status.is_open() {
+                run.finished_at = Some(now);
+                if let Some(backfill_id) = run.backfill_id {
+                    self.backfill_run_ended(&transaction, backfill_id).await?;
+                }
+            }
+            let row = run.into_active_model().reset_all();
+            row.update(&transaction).await?;
+            Ok(true)
+        };
+        let recorded = recorded.await;
+        self.finish(transaction, recorded).await
+    }
+
+    /// Says how many runs a backfill takes; none completes it at once. `false`: it has ended, or
+    /// is no more.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn plan_export_backfill(
+        &self,
+        id: Uuid,
+        total_runs: i64,
+    ) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let planned = async {
+            let query = locked(&transaction, backfills::Entity::find_by_id(id));
+            let found = query.one(&transaction).await?;
+            let Some(mut backfill) = found.filter(|backfill| backfill.status.is_open()) else {
+                return Ok(false);
+            };
+            backfill.total_runs = Some(total_runs);
+            backfill.status = RunStatus::Running;
+            self.save_counts(&transaction, backfill).await?;
+            Ok(true)
+        };
+        let planned = planned.await;
+        self.finish(transaction, planned).await
+    }
+
+    /// Counts a run of a backfill that ended; the last one completes it.
+    pub(super) async fn backfill_run_ended(
+        &self,
+        within: &DatabaseTransaction,
+        id: Uuid,
+    ) -> Result<(), Abort> {
+        let query = locked(within, backfills::Entity::find_by_id(id));
+        if let Some(mut backfill) = query.one(within).await? {
+            backfill.finished_runs += 1;
+            self.save_counts(within, backfill).await?;
+        }
+        Ok(())
+    }
+
+    /// The reverse: a run that had ended starts again.
+    pub(super) async fn backfill_goes_on(
+        &self,
+        within: &DatabaseTransaction,
+        id: Uuid,
+    ) -> Result<(), Abort> {
+        let query = locked(within, backfills::Entity::find_by_id(id));
+        if let Some(mut backfill) = query.one(within).await? {
+            backfill.finished_runs = (backfill.finished_runs - 1).max(0);
+            backfill.status = RunStatus::Running;
+            backfill.finished_at = None;
+            self.save_counts(within, backfill).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes new counts; when all runs are done the backfill is complete.
+    async fn save_counts(
+        &self,
+        within: &DatabaseTransaction,
+        mut backfill: backfills::Model,
+    ) -> Result<(), Abort> {
+        let now = self.now();
+        let finished = backfill.finished_runs;
+        let is_done = backfill.total_runs.is_some_and(|total| finished >= total);
+        if is_done && backfill.status.is_open() {
+            backfill.status = RunStatus::Completed;
+            backfill.finished_at = Some(now);
+        }
+        backfill.last_updated_at = now;
+        let row = backfill.into_active_model().reset_all();
+        row.update(within).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Batch exports: rows of a project that are sent somewhere, window by window.
+//!
+//! What is here are the records: of exports, of their runs and backfills, and of what they have to
+//! say. Whoever runs them goes by these rows, so that a restart goes on where it stopped.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `destination` | types of destinations and their fields; no I/O |
+//! | `interval` | how long windows are; no I/O |
+//! | `write` | create, change, delete |
+//! | `pause` | pause and unpause |
+//! | `runs`, `backfills` | what people ask of them: list, start, retry, cancel |
+//! | `making` | the same for whoever makes them: begin, record, count |
+//! | `deeds` | what the log of activity is told |
+//! | `logs` | what exports and runs have to say |
+
+mod backfills;
+mod deeds;
+mod destination;
+mod interval;
+mod logs;
+mod making;
+mod pause;
+mod runs;
+mod write;
+
+pub use backfills::BackfillRange;
+pub use destination::{DestinationChange, DestinationLimits};
+pub use interval::{ExportInterval, IntervalError};
+pub use logs::{ExportLogFilter, NewExportLog};
+pub use making::{NewRun, RunProgress};
+pub use pause::Unpaused;
+pub use runs::{RunFilter, RunOrder};
+pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
+
+use crate::catalog::Catalog;
+use crate::entities::batch_export_runs as run_rows;
+use crate::entities::batch_exports as exports;
+use crate::error::{CatalogError, ChangeError};
+use crate::page::{Page, PageRequest};
+use crate::secrets::{SecretError, SecretKey};
+use crate::transaction::{Abort, locked};
+use millrace_rows::TeamId;
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, JoinType,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, RelationDef, Select,
+};
+use std::collections::BTreeMap;
+
+/// How many runs are answered with an export.
+const LATEST_RUNS: i64 = 10;
+
+/// Whose exports are meant: of an organization, or of one of its projects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportPlace {
+    /// Of which organization.
+    pub organization_id: Uuid,
+    /// Of this project only.
+    pub team_id: Option<TeamId>,
+}
+
+/// An export as it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenBatchExport {
+    /// Itself.
+    pub export: exports::Model,
+    /// Its newest runs, newest first.
+    pub latest_runs: Vec<run_rows::Model>,
+}
+
+impl Catalog {
+    /// The exports of a place, oldest first, each with its newest runs: three statements.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_batch_exports(
+        &self,
+        place: ExportPlace,
+        page: PageRequest,
+    ) -> Result<Page<SeenBatchExport>, CatalogError> {
+        let read = async {
+            let query = of(place);
+            let count = query.clone().count(&self.db).await?;
+            let found = query
+                .order_by_asc(exports::Column::CreatedAt)
+                .order_by_asc(exports::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit)
+                .all(&self.db)
+                .await?;
+            let rows = with_runs(&self.db, found).await?;
+            Ok(Page { count, rows })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn batch_export(
+        &self,
+        place: ExportPlace,
+        id: Uuid,
+    ) -> Result<Option<SeenBatchExport>, CatalogError> {
+        let found = seen(&self.db, place, id).await;
+        found.map_err(|error| self.error(&error))
+    }
+}
+
+impl exports::Model {
+    /// The secrets of its destination by the names of their fields.
+    ///
+    /// # Errors
+    ///
+    /// They were sealed with another key.
+    pub fn secrets(&self, key: &SecretKey) -> Result<BTreeMap<String, String>, SecretError> {
+        let sealed = self.destination_secrets.as_object().into_iter().flatten();
+        let open = |(name, sealed): (&String, &serde_json::Value)| {
+            let sealed = sealed.as_str().ok_or(SecretError::Sealed)?;
+            let secret = key.open(&sealing_place(self.id, name), sealed)?;
+            Ok((name.clone(), secret))
+        };
+        sealed.map(open).collect()
+    }
+}
+
+/// What a secret is sealed for.
+fn sealing_place(id: Uuid, field: &str) -> String {
+    format!("batch_exports/{id}/{field}")
+}
+
+fn of(place: ExportPlace) -> Select<exports::Entity> {
+    let query =
+        exports::Entity::find().filter(exports::Column::OrganizationId.eq(place.organization_id));
+    match place.team_id {
+        Some(team_id) => query.filter(exports::Column::TeamId.eq(team_id.0)),
+        None => query,
+    }
+}
+
+/// One export, as seen; inside and outside of transactions.
+async fn seen<C: ConnectionTrait>(
+    db: &C,
+    place: ExportPlace,
+    id: Uuid,
+) -> Result<Option<SeenBatchExport>, DbErr> {
+    let query = of(place).filter(exports::Column::Id.eq(id));
+    let found = query.one(db).await?.into_iter().collect();
+    Ok(with_runs(db, found).await?.pop())
+}
+
+/// One that is about to be changed; changes of its runs queue up behind this lock, too.
+async fn found_for_change(
+    within: &DatabaseTransaction,
+    place: ExportPlace,
+    id: Uuid,
+) -> Result<exports::Model, Abort> {
+    let query = of(place).filter(exports::Column::Id.eq(id));
+    let found = locked(within, query).one(within).await?;
+    found.ok_or_else(|| not_found(id).into())
+}
+
+fn not_found(id: Uuid) -> ChangeError {
+    ChangeError::not_found("batch export", &id)
+}
+
+/// Adds the newest runs, in one statement for all. The ordinals make that a range of an index,
+/// however many runs there are.
+async fn with_runs<C: ConnectionTrait>(
+    db: &C,
+    found: Vec<exports::Model>,
+) -> Result<Vec<SeenBatchExport>, DbErr> {
+    if found.iter().all(|export| export.runs_count == 0) {
+        let none = |export| SeenBatchExport {
+            export,
+            latest_runs: Vec::new(),
+        };
+        return Ok(found.into_iter().map(none).collect());
+    }
+    let ids = found.iter().map(|export| export.id);
+    let export: RelationDef = run_rows::Entity::belongs_to(exports::Entity)
+        .from(run_rows::Column::BatchExportId)
+        .to(exports::Column::Id)
+        .into();
+    let oldest = Expr::col((exports::Entity, exports::Column::RunsCount)).sub(LATEST_RUNS);
+    let latest = run_rows::Entity::find()
+        .join(JoinType::InnerJoin, export)
+        .filter(exports::Column::Id.is_in(ids))
+        .filter(Expr::col((run_rows::Entity, run_rows::Column::Ordinal)).gt(oldest))
+        .order_by_desc(run_rows::Column::Ordinal)
+        .all(db)
+        .await?;
+    let mut by_export: BTreeMap<Uuid, Vec<run_rows::Model>> = BTreeMap::new();
+    for run in latest {
+        by_export.entry(run.batch_export_id).or_default().push(run);
+    }
+    let with = |export: exports::Model| SeenBatchExport {
+        latest_runs: by_export.remove(&export.id).unwrap_or_default(),
+        export,
+    };
+    Ok(found.into_iter().map(with).collect())
+}

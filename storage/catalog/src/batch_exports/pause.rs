@@ -1,0 +1,106 @@
+//! Pausing and unpausing.
+
+use super::{BackfillRange, ExportPlace, SeenBatchExport, found_for_change, not_found, seen};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_export_logs::LogLevel;
+use crate::entities::batch_exports as exports;
+use crate::error::ChangeError;
+use crate::transaction::Abort;
+use sea_orm::DatabaseTransaction;
+use sea_orm::prelude::Uuid;
+
+/// An export that runs again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpaused {
+    /// Itself.
+    pub seen: SeenBatchExport,
+    /// What makes up for the time that it was paused, if that was asked for.
+    pub backfill: Option<backfills::Model>,
+}
+
+impl Catalog {
+    /// Stops triggering runs; one that is paused stays so, and as of when.
+    ///
+    /// # Errors
+    ///
+    /// No such export.
+    pub async fn pause_batch_export(
+        &self,
+        actor: &Actor,
+        place: ExportPlace,
+        id: Uuid,
+    ) -> Result<SeenBatchExport, ChangeError> {
+        let transaction = self.begin().await?;
+        let paused = async {
+            self.pause(&transaction, actor, place, id, true).await?;
+            let seen = seen(&transaction, place, id).await?;
+            Ok(seen.ok_or_else(|| not_found(id))?)
+        };
+        let paused = paused.await;
+        self.finish(transaction, paused).await
+    }
+
+    /// Triggers runs again; `with_backfill` asks for what was missed. One that is not paused
+    /// missed nothing.
+    ///
+    /// # Errors
+    ///
+    /// No such export.
+    pub async fn unpause_batch_export(
+        &self,
+        actor: &Actor,
+        place: ExportPlace,
+        id: Uuid,
+        with_backfill: bool,
+    ) -> Result<Unpaused, ChangeError> {
+        let transaction = self.begin().await?;
+        let unpaused = async {
+            let before = self.pause(&transaction, actor, place, id, false).await?;
+            let range = BackfillRange {
+                start_at: before.last_paused_at,
+                end_at: Some(self.now()),
+            };
+            let missed = before.paused && range.start_at < range.end_at;
+            let backfill = if with_backfill && missed {
+                let asked = self.insert_backfill(&transaction, actor, &before, range);
+                Some(asked.await?)
+            } else {
+                None
+            };
+            let seen = seen(&transaction, place, id).await?;
+            let seen = seen.ok_or_else(|| not_found(id))?;
+            Ok(Unpaused { seen, backfill })
+        };
+        let unpaused = unpaused.await;
+        self.finish(transaction, unpaused).await
+    }
+
+    /// Sets whether an export is paused; answers what it was before.
+    async fn pause(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        place: ExportPlace,
+        id: Uuid,
+        paused: bool,
+    ) -> Result<exports::Model, Abort> {
+        let before = found_for_change(within, place, id).await?;
+        if before.paused == paused {
+            return Ok(before);
+        }
+        let mut after = before.clone();
+        self.set_paused(&mut after, paused);
+        self.save_batch_export(within, actor, &before, after)
+            .await?;
+        let message = if paused {
+            "Somebody paused the export."
+        } else {
+            "Somebody lets the export run again."
+        };
+        self.log_export(within, id, None, LogLevel::Info, message)
+            .await?;
+        Ok(before)
+    }
+}

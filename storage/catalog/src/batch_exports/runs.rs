@@ -1,0 +1,227 @@
+//! Runs: windows of an export on their way, as people see them.
+
+use super::deeds::deed;
+use super::{ExportPlace, found_for_change, of};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::batch_export_logs::LogLevel;
+use crate::entities::batch_export_runs::{self as runs, RunStatus};
+use crate::entities::batch_exports as exports;
+use crate::error::{CatalogError, ChangeError};
+use crate::page::{Page, PageRequest};
+use crate::time::UtcTime;
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveEnum, ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+};
+
+/// Which runs are wanted, and in which order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunFilter {
+    /// Made at this time or later.
+    pub after: Option<UtcTime>,
+    /// Made before.
+    pub before: Option<UtcTime>,
+    /// Whose window starts then or later.
+    pub start: Option<UtcTime>,
+    /// Whose window starts before.
+    pub end: Option<UtcTime>,
+    /// In which order.
+    pub order: RunOrder,
+}
+
+/// An order of runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunOrder {
+    /// Those that were made last first.
+    #[default]
+    NewestFirst,
+    /// By their windows, the earliest first.
+    EarliestWindowFirst,
+    /// By their windows, the latest first.
+    LatestWindowFirst,
+}
+
+impl Catalog {
+    /// The runs of an export; `None` if there is no such export.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn list_export_runs(
+        &self,
+        place: ExportPlace,
+        export_id: Uuid,
+        filter: RunFilter,
+        page: PageRequest,
+    ) -> Result<Option<Page<runs::Model>>, CatalogError> {
+        let read = async {
+            let export = of(place).filter(exports::Column::Id.eq(export_id));
+            if export.one(&self.db).await?.is_none() {
+                return Ok(None);
+            }
+            let query = filtered(export_id, filter);
+            let count = query.clone().count(&self.db).await?;
+            let query = ordered(query, filter.order);
+            let query = query.offset(page.offset).limit(page.limit);
+            let rows = query.all(&self.db).await?;
+            Ok(Some(Page { count, rows }))
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn export_run(
+        &self,
+        place: ExportPlace,
+        export_id: Uuid,
+        id: Uuid,
+    ) -> Result<Option<runs::Model>, CatalogError> {
+        let read = async {
+            let export = of(place).filter(exports::Column::Id.eq(export_id));
+            if export.one(&self.db).await?.is_none() {
+                return Ok(None);
+            }
+            let run = runs::Entity::find_by_id(id);
+            let run = run.filter(runs::Column::BatchExportId.eq(export_id));
+            run.one(&self.db).await
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// Lets a run that ended start again, with the same window.
+    ///
+    /// # Errors
+    ///
+    /// No such run, or it has not ended.
+    pub async fn retry_export_run(
+        &self,
+        actor: &Actor,
+        place: ExportPlace,
+        export_id: Uuid,
+        id: Uuid,
+    ) -> Result<runs::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let retried = async {
+            let (export, before) = found(&transaction, place, export_id, id).await?;
+            if before.status.is_open() {
+                return Err(refused("The run has not ended; cancel it first."));
+            }
+            let mut after = before.clone();
+            after.status = RunStatus::Starting;
+            after.records_completed = None;
+            after.records_total_count = None;
+            after.cursor = None;
+            after.latest_error = None;
+            after.finished_at = None;
+            if let Some(backfill_id) = after.backfill_id {
+                self.backfill_goes_on(&transaction, backfill_id).await?;
+            }
+            let message = "Somebody asked for another try.";
+            self.save_run(&transaction, actor, (&export, &before), after, message)
+                .await
+        };
+        let retried = retried.await;
+        self.finish(transaction, retried).await
+    }
+
+    /// Cancels a run that has not ended. Whoever makes it notices at its next record.
+    ///
+    /// # Errors
+    ///
+    /// No such run, or it has ended.
+    pub async fn cancel_export_run(
+        &self,
+        actor: &Actor,
+        place: ExportPlace,
+        export_id: Uuid,
+        id: Uuid,
+    ) -> Result<runs::Model, ChangeError> {
+        let transaction = self.begin().await?;
+        let cancelled = async {
+            let (export, before) = found(&transaction, place, export_id, id).await?;
+            if !before.status.is_open() {
+                return Err(refused("The run has ended; there is nothing to cancel."));
+            }
+            let mut after = before.clone();
+            after.status = RunStatus::Cancelled;
+            after.finished_at = Some(self.now());
+            if let Some(backfill_id) = after.backfill_id {
+                self.backfill_run_ended(&transaction, backfill_id).await?;
+            }
+            let message = "Somebody cancelled the run.";
+            self.save_run(&transaction, actor, (&export, &before), after, message)
+                .await
+        };
+        let cancelled = cancelled.await;
+        self.finish(transaction, cancelled).await
+    }
+
+    /// Writes a run that somebody changed, the entry that says so, and a line for its readers.
+    async fn save_run(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        (export, before): (&exports::Model, &runs::Model),
+        mut after: runs::Model,
+        message: &str,
+    ) -> Result<runs::Model, Abort> {
+        after.last_updated_at = self.now();
+        let field = format!("runs__{}__status", after.id);
+        let (was, is) = (before.status.to_value(), after.status.to_value());
+        let deed = deed(Activity::Updated, export).field(&field, was, is);
+        let saved = after.into_active_model().reset_all().update(within).await?;
+        self.record(within, actor, deed).await?;
+        self.log_export(within, export.id, Some(saved.id), LogLevel::Info, message)
+            .await?;
+        Ok(saved)
+    }
+}
+
+fn filtered(export_id: Uuid, filter: RunFilter) -> Select<runs::Entity> {
+    let from = |column: runs::Column, from: Option<UtcTime>| from.map(|at| column.gte(at));
+    let until = |column: runs::Column, until: Option<UtcTime>| until.map(|at| column.lt(at));
+    let conditions = [
+        from(runs::Column::CreatedAt, filter.after),
+        until(runs::Column::CreatedAt, filter.before),
+        from(runs::Column::DataIntervalStart, filter.start),
+        until(runs::Column::DataIntervalStart, filter.end),
+    ];
+    let query = runs::Entity::find().filter(runs::Column::BatchExportId.eq(export_id));
+    let conditions = conditions.into_iter().flatten();
+    conditions.fold(query, |query, condition| query.filter(condition))
+}
+
+fn ordered(query: Select<runs::Entity>, order: RunOrder) -> Select<runs::Entity> {
+    match order {
+        RunOrder::NewestFirst => query,
+        RunOrder::EarliestWindowFirst => query.order_by_asc(runs::Column::DataIntervalEnd),
+        RunOrder::LatestWindowFirst => query.order_by_desc(runs::Column::DataIntervalEnd),
+    }
+    .order_by_desc(runs::Column::Ordinal)
+}
+
+/// A run that is about to be changed, and its export.
+async fn found(
+    within: &DatabaseTransaction,
+    place: ExportPlace,
+    export_id: Uuid,
+    id: Uuid,
+) -> Result<(exports::Model, runs::Model), Abort> {
+    let export = found_for_change(within, place, export_id).await?;
+    let query = runs::Entity::find_by_id(id).filter(runs::Column::BatchExportId.eq(export_id));
+    let run = locked(within, query).one(within).await?;
+    let run = run.ok_or_else(|| ChangeError::not_found("run", &id))?;
+    Ok((export, run))
+}
+
+fn refused(detail: &str) -> Abort {
+    ChangeError::invalid(None, "invalid_input", detail).into()
+}

@@ -1,0 +1,267 @@
+//! Backfills: asked for, planned, counted, cancelled.
+
+use super::{HOUR, Stand, blame};
+use crate::fixture::{ALL, NOW};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    ActivityScope, BackfillRange, ChangeError, NewRun, RunProgress, RunStatus, UtcTime,
+};
+use uuid::Uuid;
+
+on_both!(
+    ranges_that_are_none_are_refused,
+    runs_are_counted_until_all_are_done,
+    a_backfill_of_no_runs_is_complete_at_once,
+    cancelling_takes_the_open_runs_along,
+    backfills_are_listed_newest_first_and_to_their_owner,
+);
+
+async fn ranges_that_are_none_are_refused(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let export_id = stand.made().await.id;
+    let now = NOW.0;
+    let table = [
+        (None, None, None),
+        (Some(0), Some(1), None),
+        (Some(now - HOUR), None, None),
+        (None, Some(now + HOUR), None),
+        (Some(now + 1), Some(now + HOUR), None),
+        (Some(1), Some(1), Some("start_at")),
+        (Some(2), Some(1), Some("start_at")),
+        (Some(now), None, Some("start_at")),
+        (None, Some(now + HOUR + 1), Some("end_at")),
+    ];
+    for (start, end, blamed) in table {
+        let range = BackfillRange {
+            start_at: start.map(UtcTime),
+            end_at: end.map(UtcTime),
+        };
+        let started = catalog
+            .start_export_backfill(&fixture.actor, stand.place(), export_id, range)
+            .await;
+        match blamed {
+            None => {
+                let backfill = started.unwrap();
+                assert_eq!(
+                    (backfill.start_at, backfill.end_at),
+                    (range.start_at, range.end_at)
+                );
+                assert_eq!(
+                    (backfill.status, backfill.total_runs),
+                    (RunStatus::Starting, None)
+                );
+            }
+            Some(field) => {
+                let expected = (Some(field.to_owned()), "invalid_input");
+                assert_eq!(blame(&started.unwrap_err()), expected, "{range:?}");
+            }
+        }
+    }
+}
+
+fn ended(status: RunStatus) -> RunProgress {
+    RunProgress {
+        status,
+        records_completed: Some(1),
+        records_total_count: Some(1),
+        cursor: None,
+        latest_error: None,
+    }
+}
+
+async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let (actor, place) = (&fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let range = BackfillRange::default();
+    let id = catalog
+        .start_export_backfill(actor, place, export_id, range)
+        .await
+        .unwrap()
+        .id;
+    assert!(catalog.plan_export_backfill(id, 2).await.unwrap());
+    let mut runs = Vec::new();
+    for window in 0..2 {
+        let new = NewRun {
+            backfill_id: Some(id),
+            data_interval_start: Some(UtcTime(window * HOUR)),
+            data_interval_end: UtcTime((window + 1) * HOUR),
+        };
+        runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
+    }
+    let counts = async || {
+        let seen = catalog
+            .export_backfill(place, export_id, id)
+            .await
+            .unwrap()
+            .unwrap();
+        (seen.status, seen.finished_runs, seen.finished_at.is_some())
+    };
+    assert_eq!(counts().await, (RunStatus::Running, 0, false));
+    catalog
+        .record_export_run(runs[0], ended(RunStatus::Running))
+        .await
+        .unwrap();
+    assert_eq!(counts().await, (RunStatus::Running, 0, false));
+    catalog
+        .record_export_run(runs[0], ended(RunStatus::Completed))
+        .await
+        .unwrap();
+    assert_eq!(counts().await, (RunStatus::Running, 1, false));
+    catalog
+        .cancel_export_run(actor, place, export_id, runs[1])
+        .await
+        .unwrap();
+    assert_eq!(counts().await, (RunStatus::Completed, 2, true));
+    catalog
+        .retry_export_run(actor, place, export_id, runs[1])
+        .await
+        .unwrap();
+    assert_eq!(counts().await, (RunStatus::Running, 1, false));
+    catalog
+        .record_export_run(runs[1], ended(RunStatus::Completed))
+        .await
+        .unwrap();
+    assert_eq!(counts().await, (RunStatus::Completed, 2, true));
+    assert!(!catalog.plan_export_backfill(id, 9).await.unwrap());
+}
+
+async fn a_backfill_of_no_runs_is_complete_at_once(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let (export_id, range) = (stand.made().await.id, BackfillRange::default());
+    let empty = catalog
+        .start_export_backfill(actor, place, export_id, range)
+        .await
+        .unwrap()
+        .id;
+    assert!(catalog.plan_export_backfill(empty, 0).await.unwrap());
+    let empty = catalog
+        .export_backfill(place, export_id, empty)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (empty.status, empty.total_runs),
+        (RunStatus::Completed, Some(0))
+    );
+}
+
+async fn cancelling_takes_the_open_runs_along(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let (actor, place) = (&fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let range = BackfillRange::default();
+    let id = catalog
+        .start_export_backfill(actor, place, export_id, range)
+        .await
+        .unwrap()
+        .id;
+    catalog.plan_export_backfill(id, 3).await.unwrap();
+    let mut runs = Vec::new();
+    for (window, backfill_id) in [(0, Some(id)), (1, Some(id)), (2, None)] {
+        let new = NewRun {
+            backfill_id,
+            data_interval_start: Some(UtcTime(window * HOUR)),
+            data_interval_end: UtcTime((window + 1) * HOUR),
+        };
+        runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
+    }
+    catalog
+        .record_export_run(runs[0], ended(RunStatus::Completed))
+        .await
+        .unwrap();
+    let cancelled = catalog
+        .cancel_export_backfill(actor, place, export_id, id)
+        .await
+        .unwrap();
+    assert_eq!(
+        (cancelled.status, cancelled.finished_runs),
+        (RunStatus::Cancelled, 2)
+    );
+    let mut statuses = Vec::new();
+    for run in runs {
+        let run = catalog
+            .export_run(place, export_id, run)
+            .await
+            .unwrap()
+            .unwrap();
+        statuses.push(run.status);
+    }
+    assert_eq!(
+        statuses,
+        [
+            RunStatus::Completed,
+            RunStatus::Cancelled,
+            RunStatus::Starting
+        ]
+    );
+    let twice = catalog
+        .cancel_export_backfill(actor, place, export_id, id)
+        .await;
+    assert_eq!(blame(&twice.unwrap_err()), (None, "invalid_input"));
+    let entries = fixture.activity(ActivityScope::BatchExport).await;
+    let change = &entries[0].detail.changes[0];
+    assert_eq!(change.field, format!("backfills__{id}__status"));
+    assert_eq!(
+        (&change.before, &change.after),
+        (&"Running".into(), &"Cancelled".into())
+    );
+}
+
+async fn backfills_are_listed_newest_first_and_to_their_owner(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let (actor, place) = (&fixture.actor, stand.place());
+    let (export_id, other) = (stand.made().await.id, stand.made().await.id);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let range = BackfillRange::default();
+        ids.push(
+            catalog
+                .start_export_backfill(actor, place, export_id, range)
+                .await
+                .unwrap()
+                .id,
+        );
+        fixture.pass_micros(1);
+    }
+    ids.reverse();
+    let (counted, count) = catalog.counted();
+    let listed = counted
+        .list_export_backfills(place, export_id, ALL)
+        .await
+        .unwrap()
+        .unwrap();
+    let found: Vec<_> = listed.rows.iter().map(|backfill| backfill.id).collect();
+    assert_eq!(
+        (listed.count, found, count.take().len()),
+        (3, ids.clone(), 3)
+    );
+    let foreign = stand.foreign_place();
+    assert_eq!(
+        catalog
+            .list_export_backfills(foreign, export_id, ALL)
+            .await
+            .unwrap(),
+        None
+    );
+    let strange = [
+        (foreign, export_id, ids[0]),
+        (place, other, ids[0]),
+        (place, export_id, Uuid::now_v7()),
+    ];
+    for (place, export_id, id) in strange {
+        assert_eq!(
+            catalog.export_backfill(place, export_id, id).await.unwrap(),
+            None
+        );
+        let cancelled = catalog
+            .cancel_export_backfill(actor, place, export_id, id)
+            .await;
+        assert!(matches!(cancelled, Err(ChangeError::NotFound { .. })));
+    }
+}

@@ -1,0 +1,301 @@
+//! Destinations: fields, secrets, merges.
+
+use super::{Stand, blame, destination, new_export, s3};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    BatchExport, BatchExportChange, ChangeError, DestinationChange, DestinationType,
+    NewBatchExport, SecretError, SecretKey,
+};
+use serde_json::{Value, json};
+
+on_both!(
+    every_type_is_kept_without_its_secrets,
+    a_change_keeps_what_it_does_not_name,
+    bad_destinations_are_blamed,
+    credentials_and_type_are_needed,
+    a_secret_opens_with_its_key_only,
+);
+
+async fn made(stand: &Stand, destination: DestinationChange) -> Result<BatchExport, ChangeError> {
+    let new = NewBatchExport {
+        destination,
+        ..new_export()
+    };
+    stand.make(new).await
+}
+
+async fn changed(
+    stand: &Stand,
+    export: &BatchExport,
+    kind: Option<DestinationType>,
+    config: Value,
+) -> Result<BatchExport, ChangeError> {
+    let change = BatchExportChange {
+        destination: Some(DestinationChange {
+            kind,
+            config: config.as_object().unwrap().clone(),
+        }),
+        ..BatchExportChange::default()
+    };
+    let catalog = &stand.fixture.catalog;
+    let changed = catalog.update_batch_export(stand.writer(), export.id, change);
+    changed.await.map(|seen| seen.export)
+}
+
+/// One of each type: what is kept for all to read, and the secrets.
+fn all_types() -> [(DestinationType, Value, Value); 11] {
+    let database =
+        json!({ "host": "db.example.com", "database": "d", "schema": "s", "port": 5433 });
+    let credentials = json!({ "user": "u", "password": "s3cret" });
+    [
+        (
+            DestinationType::S3,
+            json!({ "bucket_name": "b", "region": "r", "prefix": "p", "file_format": "Parquet",
+                "compression": "zstd", "endpoint_url": "https://s3.example.com",
+                "use_virtual_style_addressing": true, "max_file_size_mb": 100,
+                "encryption": "aws:kms", "kms_key_id": "k", "include_events": ["a"] }),
+            json!({ "aws_access_key_id": "AKIA", "aws_secret_access_key": "s3cret" }),
+        ),
+        (
+            DestinationType::AzureBlob,
+            json!({ "container_name": "c", "prefix": "" }),
+            json!({ "connection_string": "AccountName=a;AccountKey=s3cret" }),
+        ),
+        (
+            DestinationType::Gcs,
+            json!({ "bucket_name": "b" }),
+            json!({ "service_account_key": r#"{"private_key": "s3cret"}"# }),
+        ),
+        (
+            DestinationType::FileSystem,
+            json!({ "path": "/exports/a" }),
+            json!({}),
+        ),
+        (
+            DestinationType::Postgres,
+            database.clone(),
+            credentials.clone(),
+        ),
+        (DestinationType::Redshift, database, credentials),
+        (
+            DestinationType::Snowflake,
+            json!({ "account": "a", "database": "d", "warehouse": "w", "schema": "s",
+                "authentication_type": "keypair" }),
+            json!({ "user": "u", "private_key": "s3cret", "private_key_passphrase": "s3cret" }),
+        ),
+        (
+            DestinationType::BigQuery,
+            json!({ "project_id": "p", "dataset_id": "d", "use_json_type": false }),
+            json!({ "private_key": "s3cret", "private_key_id": "i", "client_email": "e",
+                "token_uri": "https://oauth2.example.com/token" }),
+        ),
+        (
+            DestinationType::Databricks,
+            json!({ "http_path": "h", "catalog": "c", "schema": "s", "table_name": "t" }),
+            json!({ "client_id": "i", "client_secret": "s3cret" }),
+        ),
+        (
+            DestinationType::Http,
+            json!({ "url": "https://in.example.com/batch/" }),
+            json!({ "token": "s3cret" }),
+        ),
+        (DestinationType::NoOp, json!({ "arg": "" }), json!({})),
+    ]
+}
+
+async fn every_type_is_kept_without_its_secrets(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    for (kind, config, secrets) in all_types() {
+        let mut given = config.clone();
+        given
+            .as_object_mut()
+            .unwrap()
+            .extend(secrets.as_object().unwrap().clone());
+        given["unknown"] = json!({ "password": "s3cret" });
+        let export = made(&stand, destination(kind, given)).await.unwrap();
+        assert_eq!(
+            (export.destination_type, &export.destination_config),
+            (kind, &config)
+        );
+        let opened = json!(export.secrets(&stand.key).unwrap());
+        assert_eq!(opened, secrets, "{kind:?}");
+        assert!(!format!("{export:?}").contains("s3cret"), "{kind:?}");
+        // Every field that is needed is missed, whichever it is.
+        for name in config
+            .as_object()
+            .unwrap()
+            .keys()
+            .chain(secrets.as_object().unwrap().keys())
+        {
+            let mut less = config.clone();
+            less.as_object_mut()
+                .unwrap()
+                .extend(secrets.as_object().unwrap().clone());
+            less.as_object_mut().unwrap().remove(name);
+            if let Err(error) = made(&stand, destination(kind, less)).await {
+                let (field, code) = blame(&error);
+                let expected = format!("destination__config__{name}");
+                assert!(
+                    (field.as_ref(), code) == (Some(&expected), "required")
+                        || (kind, name.as_str()) == (DestinationType::Snowflake, "private_key")
+                        || (kind, name.as_str())
+                            == (DestinationType::Snowflake, "authentication_type")
+                        || (kind, name.as_str()) == (DestinationType::S3, "file_format"),
+                    "{kind:?} {name}: {error}"
+                );
+            }
+        }
+    }
+}
+
+async fn a_change_keeps_what_it_does_not_name(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export = made(&stand, s3()).await.unwrap();
+    let after = changed(
+        &stand,
+        &export,
+        None,
+        json!({ "prefix": "q", "compression": "gzip" }),
+    )
+    .await;
+    let after = after.unwrap();
+    let expected =
+        json!({ "bucket_name": "b", "region": "r", "prefix": "q", "compression": "gzip" });
+    assert_eq!(after.destination_config, expected);
+    assert_eq!(after.destination_secrets, export.destination_secrets);
+
+    let s3 = Some(DestinationType::S3);
+    let secret = json!({ "aws_secret_access_key": "new", "compression": null });
+    let after = changed(&stand, &after, s3, secret).await.unwrap();
+    let secrets = after.secrets(&stand.key).unwrap();
+    assert_eq!(secrets["aws_secret_access_key"], "new");
+    assert_eq!(secrets["aws_access_key_id"], "AKIA");
+    assert_eq!(after.destination_config.get("compression"), None);
+    let after = changed(&stand, &after, None, json!({ "aws_access_key_id": null }))
+        .await
+        .unwrap();
+    assert_eq!(after.secrets(&stand.key).unwrap().len(), 1);
+
+    let other = Some(DestinationType::NoOp);
+    let after = changed(&stand, &after, other, json!({ "prefix": "z" }))
+        .await
+        .unwrap();
+    assert_eq!(
+        (after.destination_config, after.destination_secrets),
+        (json!({}), json!({}))
+    );
+}
+
+/// Fields that spoil a good S3 destination, whom to blame, and the code.
+fn bad_fields() -> [(Value, &'static str, &'static str); 11] {
+    [
+        (
+            json!({ "bucket_name": null }),
+            "destination__config__bucket_name",
+            "null",
+        ),
+        (
+            json!({ "region": " " }),
+            "destination__config__region",
+            "blank",
+        ),
+        (
+            json!({ "aws_access_key_id": "" }),
+            "destination__config__aws_access_key_id",
+            "blank",
+        ),
+        (
+            json!({ "prefix": 4 }),
+            "destination__config__prefix",
+            "invalid_input",
+        ),
+        (
+            json!({ "encryption": "rot13" }),
+            "destination__config__encryption",
+            "invalid_choice",
+        ),
+        (
+            json!({ "endpoint_url": "s3" }),
+            "destination__config__endpoint_url",
+            "invalid_input",
+        ),
+        (
+            json!({ "include_events": "a" }),
+            "destination__config__include_events",
+            "not_a_list",
+        ),
+        (
+            json!({ "max_file_size_mb": 0 }),
+            "destination__config__max_file_size_mb",
+            "min_value",
+        ),
+        (
+            json!({ "file_format": "XML" }),
+            "destination",
+            "invalid_input",
+        ),
+        (
+            json!({ "compression": "zstd" }),
+            "destination",
+            "invalid_input",
+        ),
+        (
+            json!({ "file_format": "Arrow", "compression": "gzip" }),
+            "destination",
+            "invalid_input",
+        ),
+    ]
+}
+
+async fn bad_destinations_are_blamed(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let table = bad_fields();
+    let export = made(&stand, s3()).await.unwrap();
+    for (bad, field, code) in table {
+        let mut new = s3();
+        new.config.extend(bad.as_object().unwrap().clone());
+        let expected = (Some(field.to_owned()), code);
+        assert_eq!(
+            blame(&made(&stand, new).await.unwrap_err()),
+            expected,
+            "{bad}"
+        );
+        let error = changed(&stand, &export, None, bad.clone())
+            .await
+            .unwrap_err();
+        assert_eq!(blame(&error), expected, "{bad}");
+    }
+}
+
+async fn credentials_and_type_are_needed(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let snowflake =
+        json!({ "account": "a", "user": "u", "database": "d", "warehouse": "w", "schema": "s" });
+    let error = made(&stand, destination(DestinationType::Snowflake, snowflake))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        blame(&error),
+        (Some("destination".to_owned()), "invalid_input")
+    );
+    let nothing = DestinationChange::default();
+    let error = made(&stand, nothing).await.unwrap_err();
+    assert_eq!(
+        blame(&error),
+        (Some("destination__type".to_owned()), "required")
+    );
+}
+
+async fn a_secret_opens_with_its_key_only(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export = made(&stand, s3()).await.unwrap();
+    let other = SecretKey::generate().unwrap();
+    assert_eq!(export.secrets(&other), Err(SecretError::Sealed));
+    let mut moved = made(&stand, s3()).await.unwrap();
+    moved.destination_secrets = export.destination_secrets.clone();
+    assert_eq!(
+        moved.secrets(&stand.key),
+        Err(SecretError::Sealed),
+        "it is another export's"
+    );
+}

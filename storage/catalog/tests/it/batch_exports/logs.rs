@@ -1,0 +1,189 @@
+//! What exports and their runs have to say.
+
+use super::Stand;
+use crate::fixture::{ALL, NOW};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{ExportLogFilter, LogLevel, NewExportLog, NewRun, PageRequest, UtcTime};
+use uuid::Uuid;
+
+on_both!(
+    lines_are_filtered_and_listed_newest_first,
+    people_leave_lines,
+    others_read_nothing
+);
+
+fn line(level: LogLevel, message: &str) -> NewExportLog {
+    NewExportLog {
+        level,
+        message: message.to_owned(),
+    }
+}
+
+/// An export with a run that said five things, one per microsecond.
+async fn talkative(stand: &Stand) -> (Uuid, Uuid) {
+    let catalog = &stand.fixture.catalog;
+    let export_id = stand.made().await.id;
+    let new = NewRun {
+        backfill_id: None,
+        data_interval_start: None,
+        data_interval_end: UtcTime(1),
+    };
+    let run_id = catalog.begin_export_run(export_id, new).await.unwrap().id;
+    for line in [
+        line(LogLevel::Debug, "one"),
+        line(LogLevel::Info, "Two 50%_"),
+        line(LogLevel::Warning, "three"),
+        line(LogLevel::Error, "FOUR"),
+        line(LogLevel::Info, "Ünf"),
+    ] {
+        catalog
+            .write_export_logs(export_id, run_id, vec![line])
+            .await
+            .unwrap();
+        stand.fixture.pass_micros(1);
+    }
+    (export_id, run_id)
+}
+
+/// Filters, and what they leave of what was said.
+fn filters(run_id: Uuid) -> Vec<(ExportLogFilter, Vec<&'static str>)> {
+    let at = |micros| Some(UtcTime(NOW.0 + micros));
+    let all = ExportLogFilter::default;
+    let search = |text: &str| ExportLogFilter {
+        search: Some(text.to_owned()),
+        ..all()
+    };
+    vec![
+        (all(), vec!["Ünf", "FOUR", "three", "Two 50%_", "one"]),
+        (
+            ExportLogFilter {
+                run_id: Some(run_id),
+                ..all()
+            },
+            vec!["Ünf", "FOUR", "three", "Two 50%_", "one"],
+        ),
+        (
+            ExportLogFilter {
+                run_id: Some(Uuid::now_v7()),
+                ..all()
+            },
+            vec![],
+        ),
+        (
+            ExportLogFilter {
+                after: at(2),
+                ..all()
+            },
+            vec!["Ünf", "FOUR"],
+        ),
+        (
+            ExportLogFilter {
+                before: at(2),
+                ..all()
+            },
+            vec!["Two 50%_", "one"],
+        ),
+        (
+            ExportLogFilter {
+                levels: vec![LogLevel::Error, LogLevel::Debug],
+                ..all()
+            },
+            vec!["FOUR", "one"],
+        ),
+        (search("four"), vec!["FOUR"]),
+        (search("ONE"), vec!["one"]),
+        (search("50%_"), vec!["Two 50%_"]),
+        (search("%"), vec!["Two 50%_"]),
+        (search("Ün"), vec!["Ünf"]),
+        (search("ün"), vec![]),
+        (search("' OR 1=1"), vec![]),
+    ]
+}
+
+async fn lines_are_filtered_and_listed_newest_first(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    let (export_id, run_id) = talkative(&stand).await;
+    let table = filters(run_id);
+    for (filter, expected) in table {
+        let found = catalog
+            .list_export_logs(stand.place(), export_id, &filter, ALL)
+            .await;
+        let found = found.unwrap().unwrap();
+        let messages: Vec<&str> = found
+            .rows
+            .iter()
+            .map(|line| line.message.as_str())
+            .collect();
+        assert_eq!(
+            (found.count, messages),
+            (expected.len() as u64, expected),
+            "{filter:?}"
+        );
+    }
+    let page = PageRequest {
+        limit: 2,
+        offset: 3,
+    };
+    let (counted, count) = catalog.counted();
+    let found = counted
+        .list_export_logs(stand.place(), export_id, &ExportLogFilter::default(), page)
+        .await;
+    let found = found.unwrap().unwrap();
+    assert_eq!(
+        (found.count, found.rows.len(), count.take().len()),
+        (5, 2, 3)
+    );
+}
+
+async fn people_leave_lines(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let (export_id, run_id) = talkative(&stand).await;
+    catalog
+        .cancel_export_run(actor, place, export_id, run_id)
+        .await
+        .unwrap();
+    catalog
+        .pause_batch_export(actor, place, export_id)
+        .await
+        .unwrap();
+    catalog
+        .pause_batch_export(actor, place, export_id)
+        .await
+        .unwrap();
+    stand.fixture.pass_micros(1);
+    catalog
+        .unpause_batch_export(actor, place, export_id, true)
+        .await
+        .unwrap();
+    let filter = ExportLogFilter {
+        after: Some(UtcTime(NOW.0 + 4)),
+        ..ExportLogFilter::default()
+    };
+    let found = catalog
+        .list_export_logs(place, export_id, &filter, ALL)
+        .await
+        .unwrap()
+        .unwrap();
+    let runs: Vec<_> = found.rows.iter().map(|line| line.run_id).collect();
+    assert_eq!(runs, [None, None, None, Some(run_id)]);
+}
+
+async fn others_read_nothing(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    let (export_id, run_id) = talkative(&stand).await;
+    let filter = ExportLogFilter::default();
+    let foreign = catalog
+        .list_export_logs(stand.foreign_place(), export_id, &filter, ALL)
+        .await;
+    assert_eq!(foreign.unwrap(), None);
+    catalog
+        .write_export_logs(export_id, run_id, Vec::new())
+        .await
+        .unwrap();
+    let gone =
+        catalog.write_export_logs(export_id, Uuid::now_v7(), vec![line(LogLevel::Info, "a")]);
+    gone.await.unwrap_err();
+}

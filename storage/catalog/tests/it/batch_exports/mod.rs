@@ -1,0 +1,109 @@
+//! Batch exports: records, pauses, runs, backfills and lines.
+
+mod backfills;
+mod destinations;
+mod logs;
+mod records;
+mod runs;
+
+use crate::fixture::Fixture;
+use millrace_catalog::{
+    BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType, ExportModel,
+    ExportPlace, ExportWriter, NewBatchExport, SecretKey,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// An hour, in microseconds.
+const HOUR: i64 = 3_600_000_000;
+
+/// A catalog, and what exports are made with.
+struct Stand {
+    fixture: Fixture,
+    key: SecretKey,
+}
+
+impl Stand {
+    async fn open(database: &millrace_catalog::testing::TestDatabase) -> Self {
+        Self {
+            fixture: Fixture::open(database).await,
+            key: SecretKey::generate().unwrap(),
+        }
+    }
+
+    fn place(&self) -> ExportPlace {
+        ExportPlace {
+            organization_id: self.fixture.organization_id,
+            team_id: None,
+        }
+    }
+
+    fn foreign_place(&self) -> ExportPlace {
+        ExportPlace {
+            organization_id: self.fixture.foreign_id,
+            team_id: None,
+        }
+    }
+
+    fn writer(&self) -> ExportWriter<'_> {
+        ExportWriter {
+            actor: &self.fixture.actor,
+            place: self.place(),
+            key: &self.key,
+            limits: DestinationLimits {
+                allow_private: false,
+                is_public: |_| true,
+                export_root: Some(Path::new("/exports")),
+            },
+        }
+    }
+
+    async fn make(&self, new: NewBatchExport) -> Result<BatchExport, ChangeError> {
+        let made = self.fixture.catalog.create_batch_export(self.writer(), new);
+        made.await.map(|seen| seen.export)
+    }
+
+    async fn made(&self) -> BatchExport {
+        self.make(new_export()).await.unwrap()
+    }
+}
+
+fn destination(kind: DestinationType, config: Value) -> DestinationChange {
+    let Value::Object(config) = config else {
+        panic!("{config} is no object");
+    };
+    DestinationChange {
+        kind: Some(kind),
+        config,
+    }
+}
+
+fn s3() -> DestinationChange {
+    let config = json!({
+        "bucket_name": "b", "region": "r", "prefix": "p", "aws_access_key_id": "AKIA",
+        "aws_secret_access_key": "s3cret",
+    });
+    destination(DestinationType::S3, config)
+}
+
+fn new_export() -> NewBatchExport {
+    NewBatchExport {
+        team_id: None,
+        name: "Nightly".to_owned(),
+        model: ExportModel::Events,
+        destination: s3(),
+        interval: "hour".to_owned(),
+        paused: false,
+        last_paused_at: None,
+        start_at: None,
+        end_at: None,
+        hogql_query: None,
+        query_schema: None,
+    }
+}
+
+/// The field to blame and the code.
+fn blame(error: &ChangeError) -> (Option<String>, &'static str) {
+    let violation = error.violation().unwrap();
+    (violation.field, violation.code)
+}

@@ -1,0 +1,294 @@
+//! Runs: begun and recorded by whoever makes them, retried and cancelled by people.
+
+use super::{HOUR, Stand, blame};
+use crate::fixture::ALL;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    ActivityScope, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter, RunOrder,
+    RunProgress, RunStatus, UtcTime,
+};
+use uuid::Uuid;
+
+on_both!(
+    a_run_is_recorded_until_it_ends,
+    runs_are_filtered_and_ordered,
+    an_ended_run_is_retried_and_an_open_one_cancelled,
+    runs_of_others_are_not_there,
+    runs_that_begin_together_are_numbered_without_gaps,
+);
+
+fn window(number: i64) -> NewRun {
+    NewRun {
+        backfill_id: None,
+        data_interval_start: Some(UtcTime(number * HOUR)),
+        data_interval_end: UtcTime((number + 1) * HOUR),
+    }
+}
+
+fn progress(status: RunStatus) -> RunProgress {
+    RunProgress {
+        status,
+        records_completed: Some(3),
+        records_total_count: Some(7),
+        cursor: Some("c".to_owned()),
+        latest_error: Some("e".to_owned()),
+    }
+}
+
+async fn begun(stand: &Stand, export_id: Uuid, number: i64) -> BatchExportRun {
+    let run = stand
+        .fixture
+        .catalog
+        .begin_export_run(export_id, window(number));
+    run.await.unwrap()
+}
+
+async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let export_id = stand.made().await.id;
+    let run = begun(&stand, export_id, 1).await;
+    assert_eq!((run.ordinal, run.status), (1, RunStatus::Starting));
+    fixture.pass_micros(9);
+    for status in [
+        RunStatus::Running,
+        RunStatus::FailedRetryable,
+        RunStatus::Completed,
+    ] {
+        assert!(
+            catalog
+                .record_export_run(run.id, progress(status))
+                .await
+                .unwrap()
+        );
+        let seen = catalog
+            .export_run(stand.place(), export_id, run.id)
+            .await
+            .unwrap()
+            .unwrap();
+        let now = UtcTime(fixture.now().0);
+        assert_eq!((seen.status, seen.last_updated_at), (status, now));
+        assert_eq!(
+            (seen.records_completed, seen.records_total_count),
+            (Some(3), Some(7))
+        );
+        assert_eq!(
+            (seen.cursor.as_deref(), seen.latest_error.as_deref()),
+            (Some("c"), Some("e"))
+        );
+        assert_eq!(seen.finished_at, (!status.is_open()).then_some(now));
+    }
+    let late = progress(RunStatus::Running);
+    assert!(
+        !catalog
+            .record_export_run(run.id, late.clone())
+            .await
+            .unwrap()
+    );
+    assert!(
+        !catalog
+            .record_export_run(Uuid::now_v7(), late)
+            .await
+            .unwrap()
+    );
+    let gone = catalog.begin_export_run(Uuid::now_v7(), window(1)).await;
+    assert!(matches!(gone, Err(ChangeError::NotFound { .. })));
+}
+
+/// Filters, and the windows that they leave, in order.
+fn filters(begin: i64) -> Vec<(RunFilter, Vec<i64>)> {
+    let at = |micros| Some(UtcTime(begin + micros));
+    let hours = |number| Some(UtcTime(number * HOUR));
+    let all = RunFilter::default();
+    vec![
+        (all, vec![2, 1, 3]),
+        (
+            RunFilter {
+                order: RunOrder::EarliestWindowFirst,
+                ..all
+            },
+            vec![1, 2, 3],
+        ),
+        (
+            RunFilter {
+                order: RunOrder::LatestWindowFirst,
+                ..all
+            },
+            vec![3, 2, 1],
+        ),
+        (
+            RunFilter {
+                after: at(10),
+                ..all
+            },
+            vec![2, 1],
+        ),
+        (
+            RunFilter {
+                before: at(10),
+                ..all
+            },
+            vec![3],
+        ),
+        (
+            RunFilter {
+                after: at(10),
+                before: at(11),
+                ..all
+            },
+            vec![1],
+        ),
+        (
+            RunFilter {
+                start: hours(2),
+                ..all
+            },
+            vec![2, 3],
+        ),
+        (
+            RunFilter {
+                end: hours(2),
+                ..all
+            },
+            vec![1],
+        ),
+    ]
+}
+
+async fn runs_are_filtered_and_ordered(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let export_id = stand.made().await.id;
+    let begin = fixture.now().0;
+    for number in [3, 1, 2] {
+        begun(&stand, export_id, number).await;
+        fixture.pass_micros(10);
+    }
+    let table = filters(begin);
+    for (filter, expected) in table {
+        let found = catalog
+            .list_export_runs(stand.place(), export_id, filter, ALL)
+            .await;
+        let found = found.unwrap().unwrap();
+        let windows: Vec<i64> = found
+            .rows
+            .iter()
+            .map(|run| run.data_interval_start.unwrap().0 / HOUR)
+            .collect();
+        assert_eq!(
+            (found.count, windows),
+            (expected.len() as u64, expected),
+            "{filter:?}"
+        );
+    }
+    let page = PageRequest {
+        limit: 1,
+        offset: 1,
+    };
+    let (counted, count) = catalog.counted();
+    let found = counted
+        .list_export_runs(stand.place(), export_id, RunFilter::default(), page)
+        .await;
+    let found = found.unwrap().unwrap();
+    assert_eq!(
+        (found.count, found.rows[0].ordinal, count.take().len()),
+        (3, 2, 3)
+    );
+}
+
+async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
+    let (actor, place) = (&fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let run = begun(&stand, export_id, 1).await;
+    let early = catalog
+        .retry_export_run(actor, place, export_id, run.id)
+        .await;
+    assert_eq!(blame(&early.unwrap_err()), (None, "invalid_input"));
+    let cancelled = catalog
+        .cancel_export_run(actor, place, export_id, run.id)
+        .await
+        .unwrap();
+    let now = Some(UtcTime(fixture.now().0));
+    assert_eq!(
+        (cancelled.status, cancelled.finished_at),
+        (RunStatus::Cancelled, now)
+    );
+    let twice = catalog
+        .cancel_export_run(actor, place, export_id, run.id)
+        .await;
+    assert_eq!(blame(&twice.unwrap_err()), (None, "invalid_input"));
+    let stopped = catalog
+        .record_export_run(run.id, progress(RunStatus::Completed))
+        .await;
+    assert!(
+        !stopped.unwrap(),
+        "whoever makes it learns that it was cancelled"
+    );
+
+    let retried = catalog
+        .retry_export_run(actor, place, export_id, run.id)
+        .await
+        .unwrap();
+    assert_eq!(
+        (retried.status, retried.finished_at),
+        (RunStatus::Starting, None)
+    );
+    assert_eq!((retried.records_completed, retried.cursor), (None, None));
+    assert_eq!(retried.data_interval_start, run.data_interval_start);
+    let entries = fixture.activity(ActivityScope::BatchExport).await;
+    let changes: Vec<_> = entries
+        .iter()
+        .flat_map(|entry| &entry.detail.changes)
+        .filter(|change| change.field == format!("runs__{}__status", run.id))
+        .map(|change| change.after.as_str().unwrap())
+        .collect();
+    assert_eq!(changes, ["Starting", "Cancelled"]);
+}
+
+async fn runs_of_others_are_not_there(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
+    let (mine, other) = (stand.made().await.id, stand.made().await.id);
+    let run = begun(&stand, mine, 1).await;
+    let strange = [
+        (stand.foreign_place(), mine, run.id),
+        (stand.place(), other, run.id),
+        (stand.place(), mine, Uuid::now_v7()),
+        (stand.place(), Uuid::now_v7(), run.id),
+    ];
+    for (place, export_id, id) in strange {
+        assert_eq!(
+            catalog.export_run(place, export_id, id).await.unwrap(),
+            None
+        );
+        let retried = catalog.retry_export_run(actor, place, export_id, id).await;
+        assert!(matches!(retried, Err(ChangeError::NotFound { .. })));
+        let cancelled = catalog.cancel_export_run(actor, place, export_id, id).await;
+        assert!(matches!(cancelled, Err(ChangeError::NotFound { .. })));
+    }
+    let filter = RunFilter::default();
+    let listed = catalog
+        .list_export_runs(stand.foreign_place(), mine, filter, ALL)
+        .await;
+    assert_eq!(listed.unwrap(), None);
+}
+
+async fn runs_that_begin_together_are_numbered_without_gaps(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    let export_id = stand.made().await.id;
+    let tries: Vec<_> = (0..20)
+        .map(|number| {
+            let catalog = catalog.clone();
+            tokio::spawn(async move { catalog.begin_export_run(export_id, window(number)).await })
+        })
+        .collect();
+    let mut ordinals = Vec::new();
+    for begun in tries {
+        ordinals.push(begun.await.unwrap().unwrap().ordinal);
+    }
+    ordinals.sort_unstable();
+    assert_eq!(ordinals, (1..=20).collect::<Vec<_>>());
+}
