@@ -129,7 +129,7 @@ impl From<MemberOrganization> for OrganizationBody {
             customer_id: organization.customer_id,
             enforce_2fa: organization.enforce_2fa,
             members_can_write_pipelines: organization.members_can_write_pipelines,
-            member_count: seen.member_count.to_string(),
+            member_count: organization.member_count.to_string(),
         }
     }
 }

@@ -98,15 +98,8 @@ impl Fixture {
     /// A key for everything, of a new member of the first organization.
     pub async fn member(&self, email: &str, level: Level) -> String {
         let user = self.user(email).await;
-        let sql = format!(
-            "INSERT INTO organization_memberships \
-             (id, organization_id, user_id, level, joined_at, updated_at) \
-             VALUES (X'{}', X'{}', {user}, {}, 0, 0)",
-            Uuid::now_v7().simple(),
-            self.made.organization_id.simple(),
-            level.number(),
-        );
-        self.database.execute(&sql).await.unwrap();
+        let here = self.made.organization_id;
+        self.catalog.add_member(here, user, level).await.unwrap();
         self.key_of(email, &["*"]).await
     }
 

@@ -1,5 +1,5 @@
-//! How long parts of long lists take in SQLite: 100 000 members, 10 000 invites, 1 000 of all
-//! else, in one organization.
+//! How long parts of long lists take in SQLite: 100 000 members, 10 000 invites, the entries about
+//! them, 100 projects, 1 000 of all else, in one organization.
 //!
 //! Criterion speaks of means; here the slowest of a hundred counts, so this prints percentiles.
 //!
@@ -29,6 +29,8 @@ use uuid::Uuid;
 const SIZES: Sizes = Sizes {
     members: 100_000,
     invites: 10_000,
+    activity: 110_000,
+    projects: 100,
     others: 1000,
 };
 const ROUNDS: usize = 1000;
@@ -133,6 +135,10 @@ async fn lists(catalog: &Catalog, caller: &Caller, here: Uuid) {
     time!(
         "activity, first 100",
         catalog.list_activity(&activity, page(0))
+    );
+    time!(
+        "activity, 100 in the middle",
+        catalog.list_activity(&activity, page(55_000))
     );
 }
 

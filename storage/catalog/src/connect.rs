@@ -27,6 +27,9 @@ const BUSY_STEPS_MAX: usize = 125;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// SQLite has one writer; more connections serve readers.
 const SQLITE_CONNECTIONS_MAX: u32 = 4;
+/// How many rows the thread that asks SQLite may be ahead of who reads them: a whole page, as each
+/// wait of the two for one another costs more than a row does.
+const SQLITE_ROWS_BUFFERED_MAX: usize = 1024;
 /// Per process; a server's default allows 100 in all.
 const POSTGRES_CONNECTIONS_MAX: u32 = 10;
 
@@ -89,6 +92,7 @@ fn sqlite(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
+            .row_buffer_size(SQLITE_ROWS_BUFFERED_MAX)
     });
     Ok((options, Place(path.display().to_string())))
 }

@@ -36,6 +36,8 @@ pub struct Model {
     pub customer_id: Option<String>,
     /// What an operator took away; everything else is on.
     pub disabled_features: FeatureKeys,
+    /// How many members it has; changed with them, in the same transaction.
+    pub member_count: i64,
 }
 
 /// Names of features, a JSON array of strings.

@@ -10,6 +10,7 @@ use crate::catalog::Catalog;
 use crate::entities::organization_memberships as memberships;
 use crate::error::ChangeError;
 use crate::level::Level;
+use crate::organizations::delete_membership;
 use crate::transaction::{Abort, acting_level, lock_organization};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
@@ -109,10 +110,7 @@ impl Catalog {
             must_stand_above(acting, &member)?;
         }
         must_not_be_last_owner(within, &member).await?;
-        // Roles go with it: their table refers to this one with ON DELETE CASCADE.
-        memberships::Entity::delete_by_id(member.membership.id)
-            .exec(within)
-            .await?;
+        delete_membership(within, &member.membership).await?;
         let deed = member_deed(Activity::Deleted, &member);
         let deed = deed.field("level", member.membership.level.number(), ());
         self.record(within, actor, deed).await?;

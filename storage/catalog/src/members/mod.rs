@@ -7,13 +7,13 @@ mod change;
 pub(crate) use change::member_deed;
 
 use crate::catalog::Catalog;
-use crate::entities::{organization_memberships as memberships, users};
+use crate::entities::{organization_memberships as memberships, organizations, users};
 use crate::error::CatalogError;
 use crate::page::{Page, PageRequest};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbErr, EntityTrait, JoinType, PaginatorTrait, QueryFilter,
-    QueryOrder, QuerySelect, RelationDef, Select,
+    ColumnTrait, ConnectionTrait, DbErr, EntityTrait, JoinType, QueryFilter, QueryOrder,
+    QuerySelect, RelationDef, Select,
 };
 use std::collections::HashMap;
 
@@ -46,10 +46,9 @@ impl Catalog {
                 let found = query.all(&self.db).await?;
                 return Ok(Page::of(both(found), page));
             }
-            let in_place = memberships::Column::OrganizationId.eq(organization_id);
-            let query = memberships::Entity::find().filter(in_place);
-            let count = query.clone().count(&self.db).await?;
-            let part = query
+            let count = member_count(&self.db, organization_id).await?;
+            let part = memberships::Entity::find()
+                .filter(memberships::Column::OrganizationId.eq(organization_id))
                 .order_by_asc(memberships::Column::JoinedAt)
                 .order_by_asc(memberships::Column::Id)
                 .offset(page.offset)
@@ -76,6 +75,16 @@ impl Catalog {
         let found = find_member(&self.db, organization_id, user_uuid).await;
         found.map_err(|error| self.error(&error))
     }
+}
+
+async fn member_count<C: ConnectionTrait>(db: &C, organization_id: Uuid) -> Result<u64, DbErr> {
+    let count: Option<i64> = organizations::Entity::find_by_id(organization_id)
+        .select_only()
+        .column(organizations::Column::MemberCount)
+        .into_tuple()
+        .one(db)
+        .await?;
+    Ok(count.map_or(0, i64::unsigned_abs))
 }
 
 pub(crate) async fn find_member<C: ConnectionTrait>(

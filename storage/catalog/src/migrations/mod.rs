@@ -17,6 +17,7 @@ mod m0010_plugins;
 mod m0011_proxy_records;
 mod m0012_historical_migrations;
 mod m0013_batch_exports;
+mod m0015_member_counts;
 
 use crate::connect::begin_write;
 use crate::error::{CatalogError, Place};
@@ -44,6 +45,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0011_proxy_records::Migration),
             Box::new(m0012_historical_migrations::Migration),
             Box::new(m0013_batch_exports::Migration),
+            Box::new(m0015_member_counts::Migration),
         ]
     }
 }

@@ -24,7 +24,11 @@ use crate::projects::{CheckedProject, NewProject, insert_project, project_made};
 use crate::time::UtcTime;
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
-use sea_orm::{ActiveValue, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryOrder};
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    QueryFilter, QueryOrder,
+};
 use slug::free_slug;
 
 /// The longest name of an organization, in characters.
@@ -159,12 +163,14 @@ pub(crate) async fn insert_organization<C: ConnectionTrait>(
         plugins_access_level: ActiveValue::Set(9),
         customer_id: ActiveValue::Set(None),
         disabled_features: ActiveValue::Set(organizations::FeatureKeys::default()),
+        member_count: ActiveValue::Set(0),
     };
     organizations::Entity::insert(row)
         .exec_with_returning(db)
         .await
 }
 
+/// Makes a user a member, and counts them.
 pub(crate) async fn insert_membership<C: ConnectionTrait>(
     db: &C,
     organization_id: Uuid,
@@ -180,7 +186,33 @@ pub(crate) async fn insert_membership<C: ConnectionTrait>(
         joined_at: ActiveValue::Set(now),
         updated_at: ActiveValue::Set(now),
     };
-    memberships::Entity::insert(row)
-        .exec_with_returning(db)
+    let inserted = memberships::Entity::insert(row).exec_with_returning(db);
+    let membership = inserted.await?;
+    count_member(db, organization_id, 1).await?;
+    Ok(membership)
+}
+
+/// Takes a member out, and out of the count.
+pub(crate) async fn delete_membership<C: ConnectionTrait>(
+    db: &C,
+    membership: &memberships::Model,
+) -> Result<(), DbErr> {
+    // Roles go with it: their table refers to this one with ON DELETE CASCADE.
+    let deleted = memberships::Entity::delete_by_id(membership.id);
+    deleted.exec(db).await?;
+    count_member(db, membership.organization_id, -1).await
+}
+
+async fn count_member<C: ConnectionTrait>(
+    db: &C,
+    organization_id: Uuid,
+    change: i64,
+) -> Result<(), DbErr> {
+    let count = organizations::Column::MemberCount;
+    organizations::Entity::update_many()
+        .col_expr(count, Expr::col(count).add(change))
+        .filter(organizations::Column::Id.eq(organization_id))
+        .exec(db)
         .await
+        .map(drop)
 }

@@ -7,7 +7,7 @@ use crate::level::Level;
 use crate::page::{Page, PageRequest};
 use crate::personal_keys::Caller;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query, SimpleExpr};
+use sea_orm::sea_query::Condition;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbErr, EntityTrait, FromQueryResult, JoinType, PaginatorTrait,
     QueryFilter, QueryOrder, QuerySelect, RelationDef, Select,
@@ -23,8 +23,6 @@ pub struct MemberOrganization {
     pub membership_level: Level,
     /// Its projects, lowest id first.
     pub projects: Vec<projects::Model>,
-    /// How many members it has.
-    pub member_count: u64,
 }
 
 /// How far a caller gets into an organization: what a request is checked against.
@@ -42,7 +40,6 @@ struct Row {
     #[sea_orm(nested)]
     organization: organizations::Model,
     membership_level: Level,
-    member_count: i64,
 }
 
 impl Catalog {
@@ -156,25 +153,12 @@ fn membership_of_organization() -> RelationDef {
         .into()
 }
 
-/// Organizations that the caller sees, each with the caller's level and the number of members.
+/// Organizations that the caller sees, each with the caller's level.
 fn seen(caller: &Caller) -> Select<organizations::Entity> {
     organizations::Entity::find()
         .join(JoinType::InnerJoin, membership_of_organization())
         .filter(covered(caller))
         .column_as(memberships::Column::Level, "membership_level")
-        .expr_as(member_count(), "member_count")
-}
-
-fn member_count() -> SimpleExpr {
-    let mut members = Query::select();
-    members
-        .expr(Expr::cust("COUNT(*)"))
-        .from_as(memberships::Entity, "counted")
-        .and_where(
-            Expr::col(("counted", memberships::Column::OrganizationId))
-                .equals((organizations::Entity, organizations::Column::Id)),
-        );
-    SimpleExpr::SubQuery(None, Box::new(members.into()))
 }
 
 /// Adds the projects of all rows, in one query.
@@ -196,7 +180,6 @@ async fn with_projects<C: ConnectionTrait>(
     let seen = rows.into_iter().map(|row| MemberOrganization {
         membership_level: row.membership_level,
         projects: projects.remove(&row.organization.id).unwrap_or_default(),
-        member_count: row.member_count.unsigned_abs(),
         organization: row.organization,
     });
     Ok(seen.collect())

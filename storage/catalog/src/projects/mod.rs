@@ -29,7 +29,7 @@ use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
-    PaginatorTrait, QueryFilter, QueryOrder,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
 /// The longest name of a project, in characters.
@@ -167,14 +167,26 @@ impl Catalog {
         search: Option<&str>,
         page: PageRequest,
     ) -> Result<Page<projects::Model>, CatalogError> {
-        let mut found = self.list_projects(Some(organization_id)).await?;
-        // There are at most PROJECTS_MAX of them, and each database has its own idea of the case
-        // of letters beyond ASCII.
         if let Some(search) = search {
+            // There are at most PROJECTS_MAX of them, and each database has its own idea of the
+            // case of letters beyond ASCII.
+            let mut found = self.list_projects(Some(organization_id)).await?;
             let search = search.to_lowercase();
             found.retain(|project| project.name.to_lowercase().contains(&search));
+            return Ok(Page::of(found, page));
         }
-        Ok(Page::of(found, page))
+        let in_place = projects::Column::OrganizationId.eq(organization_id);
+        let query = projects::Entity::find().filter(in_place);
+        let read = async {
+            let count = query.clone().count(&self.db).await?;
+            let part = query
+                .order_by_asc(projects::Column::Id)
+                .offset(page.offset)
+                .limit(page.limit);
+            let rows = part.all(&self.db).await?;
+            Ok(Page { count, rows })
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
     }
 
     /// One project of an organization; `None` if there is none, or it is another's.

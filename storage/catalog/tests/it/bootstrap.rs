@@ -44,7 +44,7 @@ async fn an_empty_catalog_is_filled_once(database: TestDatabase) {
     assert_eq!(seen.organization.name, "Default organization");
     assert_eq!(seen.organization.slug, "default-organization");
     assert_eq!(
-        (seen.membership_level, seen.member_count),
+        (seen.membership_level, seen.organization.member_count),
         (Level::Owner, 1)
     );
     assert_eq!(seen.projects[0].name, "Default project");

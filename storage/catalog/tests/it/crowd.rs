@@ -16,6 +16,9 @@ pub fn random_uuid(database: &TestDatabase) -> &'static str {
     }
 }
 
+const COUNT_MEMBERS: &str = "UPDATE organizations SET member_count = (SELECT COUNT(*) FROM \
+     organization_memberships WHERE organization_id = organizations.id)";
+
 /// Adds members `crowd<i>@example.com` of level 1 to every organization.
 pub async fn add_members(database: &TestDatabase, rows: u32) {
     let (numbers, uuid) = (numbers(rows), random_uuid(database));
@@ -31,12 +34,15 @@ pub async fn add_members(database: &TestDatabase, rows: u32) {
     );
     database.execute(&users).await.unwrap();
     database.execute(&members).await.unwrap();
+    database.execute(COUNT_MEMBERS).await.unwrap();
 }
 
 /// How long lists shall be.
 pub struct Sizes {
     pub members: u32,
     pub invites: u32,
+    pub activity: u32,
+    pub projects: u32,
     pub others: u32,
 }
 
@@ -46,7 +52,7 @@ pub async fn add_lists(database: &TestDatabase, owner_id: i64, sizes: &Sizes) {
     add_members(database, sizes.members).await;
     let (people, things) = (
         people(database, owner_id, sizes),
-        things(database, owner_id, sizes.others),
+        things(database, owner_id, sizes),
     );
     for insert in people.into_iter().chain(things) {
         database.execute(&insert).await.unwrap();
@@ -100,19 +106,31 @@ fn people(database: &TestDatabase, ann: i64, sizes: &Sizes) -> Vec<String> {
              joined_at, updated_at) SELECT {uuid}, id, {ann}, 15, 1, 1 \
              FROM organizations WHERE name <> 'Acme'"
         ),
+        COUNT_MEMBERS.to_owned(),
     ]
 }
 
-fn things(database: &TestDatabase, ann: i64, rows: u32) -> Vec<String> {
+fn things(database: &TestDatabase, ann: i64, sizes: &Sizes) -> Vec<String> {
     let uuid = random_uuid(database);
-    let insert = |table, columns, values: String| insert(rows, table, columns, &values);
-    vec![
-        insert(
-            "projects",
-            "uuid, organization_id, name, api_token_imported, anonymize_ips, timezone, \
-             created_at, updated_at",
-            format!("{uuid}, {HERE}, 'p' || i, false, false, 'UTC', i, i"),
+    let entries = insert(
+        sizes.activity,
+        "activity_log",
+        "id, organization_id, actor_name, activity, scope, item_id, detail, created_at",
+        &format!(
+            "{uuid}, {HERE}, '', 'created', 'OrganizationDomain', 'x', \
+             '{{\"name\": \"\", \"changes\": []}}', i"
         ),
+    );
+    let projects = insert(
+        sizes.projects,
+        "projects",
+        "uuid, organization_id, name, api_token_imported, anonymize_ips, timezone, \
+             created_at, updated_at",
+        &format!("{uuid}, {HERE}, 'p' || i, false, false, 'UTC', i, i"),
+    );
+    let insert = |table, columns, values: String| insert(sizes.others, table, columns, &values);
+    vec![
+        projects,
         insert(
             "personal_api_keys",
             "id, user_id, label, key_hash, mask_value, scopes, created_at",
@@ -149,13 +167,6 @@ fn things(database: &TestDatabase, ann: i64, rows: u32) -> Vec<String> {
              created_at, updated_at) SELECT id, {PROJECT}, true, 1, '{{}}', 1, 1 \
              FROM plugins WHERE created_at > 0"
         ),
-        insert(
-            "activity_log",
-            "id, organization_id, actor_name, activity, scope, item_id, detail, created_at",
-            format!(
-                "{uuid}, {HERE}, '', 'created', 'OrganizationDomain', 'x', \
-                 '{{\"name\": \"\", \"changes\": []}}', i"
-            ),
-        ),
+        entries,
     ]
 }

@@ -48,6 +48,8 @@ impl Crowd {
         let sizes = Sizes {
             members: ROWS,
             invites: ROWS,
+            activity: ROWS,
+            projects: ROWS,
             others: ROWS,
         };
         add_lists(database, stand.ann.id, &sizes).await;

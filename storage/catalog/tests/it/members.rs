@@ -42,6 +42,15 @@ async fn levels(stand: &Stand) -> Vec<(String, Level)> {
         .collect()
 }
 
+/// How many members the organization says it has.
+async fn counted(stand: &Stand) -> u64 {
+    let page = stand
+        .catalog
+        .members_of(stand.organization, None, FIRST)
+        .await;
+    page.unwrap().count
+}
+
 async fn a_list_of_1000_members_takes_three_statements(database: TestDatabase) {
     let stand = Stand::new(&database).await;
     add_members(&database, 1000).await;
@@ -182,6 +191,7 @@ async fn members_are_removed_by_the_rules(database: TestDatabase) {
         .map(|(name, _)| name)
         .collect();
     assert_eq!(names, ["owner", "admin"]);
+    assert_eq!(counted(&stand).await, 2);
     let entry = stand.newest_entry().await;
     assert_eq!(
         (entry.activity, &*entry.detail.name),
@@ -255,6 +265,7 @@ async fn parallel_demotions_and_departures_leave_an_owner(database: TestDatabase
         }
     }
     let left = levels(&stand).await;
+    assert_eq!(counted(&stand).await, left.len() as u64);
     let owners_left = left.iter().filter(|(_, level)| *level == Owner).count();
     assert!(owners_left >= 1, "{left:?}");
     assert!(done >= 1 && owners_left < owners.len(), "{done} {left:?}");

@@ -178,7 +178,7 @@ async fn a_list_of_organizations_takes_three_statements(database: TestDatabase) 
     let page = catalog.organizations_of(&caller, FIRST).await.unwrap();
     assert_eq!((page.count, page.rows.len()), (21, 21));
     for row in &page.rows {
-        assert_eq!((row.projects.len(), row.member_count), (1, 1));
+        assert_eq!((row.projects.len(), row.organization.member_count), (1, 1));
     }
     let sent_for_list = sent.take();
     assert!(sent_for_list.len() <= 3, "{sent_for_list:#?}");

@@ -123,6 +123,7 @@ async fn everything_of_the_first_schema_is_kept(database: TestDatabase) {
         plugins_access_level: 9,
         customer_id: Some("c1".to_owned()),
         disabled_features: FeatureKeys(vec!["saml".to_owned()]),
+        member_count: 2,
     };
     assert_eq!(catalog.list_organizations().await.unwrap(), [acme]);
     let ann = caller(&catalog, ANNS_VALUE).await;
