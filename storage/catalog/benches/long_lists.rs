@@ -20,8 +20,8 @@ mod crowd;
 use crowd::{Sizes, add_lists};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, Actor, Caller, Catalog, NewPersonalKey, NewRole, NewUser, PageRequest,
-    RoleFilter, Scopes,
+    ActivityFilter, Actor, Caller, Catalog, ExportPlace, NewPersonalKey, NewRole, NewUser,
+    PageRequest, RoleFilter, Scopes,
 };
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -121,6 +121,14 @@ async fn lists(catalog: &Catalog, caller: &Caller, here: Uuid) {
     time!(
         "proxy records, first 100",
         catalog.list_proxy_records(here, page(0))
+    );
+    let place = ExportPlace {
+        organization_id: here,
+        team_id: None,
+    };
+    time!(
+        "exports, first 100",
+        catalog.list_batch_exports(place, page(0))
     );
     let small = RoleFilter {
         name: Some("r1".to_owned()),

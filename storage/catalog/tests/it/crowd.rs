@@ -54,7 +54,8 @@ pub async fn add_lists(database: &TestDatabase, owner_id: i64, sizes: &Sizes) {
         people(database, owner_id, sizes),
         things(database, owner_id, sizes),
     );
-    for insert in people.into_iter().chain(things) {
+    let exports = exports(database, sizes.others);
+    for insert in people.into_iter().chain(things).chain(exports) {
         database.execute(&insert).await.unwrap();
     }
 }
@@ -168,5 +169,36 @@ fn things(database: &TestDatabase, ann: i64, sizes: &Sizes) -> Vec<String> {
              FROM plugins WHERE created_at > 0"
         ),
         entries,
+    ]
+}
+
+/// Exports with 12 runs each; one in the middle, the first behind 500 others, has long lists.
+fn exports(database: &TestDatabase, rows: u32) -> [String; 4] {
+    let (numbers, uuid) = (numbers(rows), random_uuid(database));
+    [
+        insert(
+            rows,
+            "batch_exports",
+            "id, organization_id, team_id, name, model, destination_type, destination_config, \
+             destination_secrets, \"interval\", paused, runs_count, created_at, last_updated_at",
+            &format!(
+                "{uuid}, {HERE}, {PROJECT}, 'e' || i, 'events', 'NoOp', '{{}}', '{{}}', 'hour', \
+                 false, CASE i WHEN 501 THEN {rows} ELSE 12 END, i, i"
+            ),
+        ),
+        format!(
+            "INSERT INTO batch_export_runs (id, batch_export_id, ordinal, status, \
+             data_interval_end, created_at, last_updated_at) {numbers} SELECT {uuid}, \
+             batch_exports.id, i, 'Completed', i, i, i FROM batch_exports, n WHERE i <= runs_count"
+        ),
+        format!(
+            "INSERT INTO batch_export_backfills (id, batch_export_id, status, finished_runs, \
+             created_at, last_updated_at) {numbers} SELECT {uuid}, batch_exports.id, 'Completed', \
+             0, i, i FROM batch_exports, n WHERE name = 'e501'"
+        ),
+        format!(
+            "INSERT INTO batch_export_logs (batch_export_id, logged_at, level, message) {numbers} \
+             SELECT batch_exports.id, i, 'INFO', 'm' FROM batch_exports, n WHERE name = 'e501'"
+        ),
     ]
 }

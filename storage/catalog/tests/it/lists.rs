@@ -4,7 +4,8 @@ use crate::crowd::{Sizes, add_lists};
 use crate::stand::Stand;
 use millrace_catalog::testing::{StatementCount, TestDatabase};
 use millrace_catalog::{
-    ActivityFilter, ActivityScope, Caller, Catalog, Family, PageRequest, RoleFilter,
+    ActivityFilter, ActivityScope, Caller, Catalog, ExportLogFilter, ExportPlace, Family,
+    PageRequest, RoleFilter, RunFilter,
 };
 use uuid::Uuid;
 
@@ -18,8 +19,10 @@ const STATEMENTS_MAX: usize = 3;
 /// How many rows each list has at least.
 const ROWS: u32 = 1000;
 /// Lists that something else keeps short, so that SQLite may sort them: memberships of one person,
-/// projects of an organization (1500), keys of one person (100), plugins of an organization.
-const SORTED: [&str; 5] = [
+/// projects of an organization (1500), keys of one person (100), plugins of an organization, the
+/// newest ten runs of each export of a page.
+const SORTED: [&str; 6] = [
+    "exports",
     "organizations",
     "keys",
     "plugins",
@@ -106,6 +109,21 @@ impl Crowd {
             };
             list!("activity", catalog.list_activity(&filter, PAGE));
         }
+        let place = ExportPlace {
+            organization_id: here,
+            team_id: None,
+        };
+        list!("exports", catalog.list_batch_exports(place, PAGE));
+        let found = catalog.list_batch_exports(place, PAGE).await.unwrap();
+        drop(self.sent.take());
+        let export = found.rows[0].export.id;
+        let runs = catalog.list_export_runs(place, export, RunFilter::default(), PAGE);
+        list!("runs", async { runs.await.map(Option::unwrap) });
+        let backfills = catalog.list_export_backfills(place, export, PAGE);
+        list!("backfills", async { backfills.await.map(Option::unwrap) });
+        let filter = ExportLogFilter::default();
+        let logs = catalog.list_export_logs(place, export, &filter, PAGE);
+        list!("logs", async { logs.await.map(Option::unwrap) });
         read
     }
 }
