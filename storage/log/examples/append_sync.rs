@@ -10,7 +10,7 @@
     reason = "a measurement may fail"
 )]
 
-use millrace_log::block::{Compressor, decompress_into_vec};
+use millrace_log::block::{Compressor, decompress_into_vec, store_into};
 use millrace_log::fs::{DiskFs, Fs};
 use millrace_log::{Log, LogOptions, Position, Section, SectionHeader};
 use std::io::IoSlice;
@@ -27,7 +27,8 @@ fn main() {
     let bytes: usize = args.next().map_or(250_000, |n| n.parse().unwrap());
     let dir = dir.join("append-sync-measurement");
     std::fs::create_dir_all(&dir).unwrap();
-    let blocks = noise(bytes);
+    let mut blocks = Vec::new();
+    store_into(&noise(bytes), &mut blocks);
     for sync in [true, false] {
         bare(&dir, &blocks, groups, sync);
         log(&dir.join("log"), &blocks, groups, sync);

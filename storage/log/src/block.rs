@@ -10,6 +10,7 @@
 //! | 4 | bytes of the data once decompressed |
 //! | … | one raw LZ4 block, or the data |
 
+use crate::fields::u32_at;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
@@ -21,6 +22,8 @@ pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 const CHECKSUM_BYTES: usize = 16;
 /// Method and sizes.
 const SIZES_BYTES: usize = 9;
+/// What a checksum covers at most: LZ4 adds less than one in a hundred.
+const COVERED_BYTES_MAX: usize = SIZES_BYTES + BLOCK_BYTES_MAX + BLOCK_BYTES_MAX / 100;
 const METHOD_LZ4: u8 = 0x82;
 const METHOD_NONE: u8 = 0x02;
 
@@ -202,6 +205,48 @@ fn split_block(run: &[u8]) -> Result<(Block<'_>, &[u8]), BlockError> {
     ))
 }
 
+/// Bytes before a block's data.
+pub(crate) const HEAD_BYTES: usize = CHECKSUM_BYTES + SIZES_BYTES;
+
+/// CRC-32 over the heads of a run of blocks; `None` if it is no such run. As each head holds a
+/// checksum over the rest of its block, it stands for every byte, and costs next to nothing.
+pub(crate) fn heads_crc(mut run: &[u8]) -> Option<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    while !run.is_empty() {
+        let (head, _) = run.split_at_checked(HEAD_BYTES)?;
+        let bytes = usize::try_from(bytes_of(head)?).ok()?;
+        hasher.update(head);
+        run = run.split_at_checked(bytes)?.1;
+    }
+    Some(hasher.finalize())
+}
+
+/// The same for a run that was read back: `None` also if a checksum does not fit.
+pub(crate) fn proven_heads_crc(mut run: &[u8]) -> Option<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    while !run.is_empty() {
+        let bytes = usize::try_from(bytes_of(run.get(..HEAD_BYTES)?)?).ok()?;
+        let (block, rest) = run.split_at_checked(bytes)?;
+        hasher.update(proven_head(block)?);
+        run = rest;
+    }
+    Some(hasher.finalize())
+}
+
+/// Bytes of the block with this head; `None` if no block has it.
+pub(crate) fn bytes_of(head: &[u8]) -> Option<u64> {
+    let covered = u32_at(head, CHECKSUM_BYTES + 1)? as usize;
+    (SIZES_BYTES..=COVERED_BYTES_MAX)
+        .contains(&covered)
+        .then_some((CHECKSUM_BYTES + covered) as u64)
+}
+
+/// The head of one whole block whose checksum fits.
+pub(crate) fn proven_head(block: &[u8]) -> Option<&[u8]> {
+    let (checksum, covered) = block.split_at_checked(CHECKSUM_BYTES)?;
+    (checksum == checksum_of(covered)).then(|| block.get(..HEAD_BYTES))?
+}
+
 /// ClickHouse writes the two halves of the hash lower first; the crate returns them as one number
 /// with the lower half on top.
 fn checksum_of(covered: &[u8]) -> [u8; CHECKSUM_BYTES] {
@@ -283,6 +328,21 @@ mod tests {
                 "{bytes} bytes read back"
             );
         }
+    }
+
+    #[test]
+    fn the_sum_of_heads_stands_for_every_byte() {
+        let mut run = compressed(b"an event, an event, an event");
+        store_into(b"another event", &mut run);
+        let sum = heads_crc(&run);
+        assert!(sum.is_some() && proven_heads_crc(&run) == sum);
+        for bit in 0..run.len() * 8 {
+            let mut bad = run.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(proven_heads_crc(&bad), sum, "bit {bit}");
+        }
+        let swapped = [&run[run.len() - 38..], &run[..run.len() - 38]].concat();
+        assert_ne!(proven_heads_crc(&swapped), sum, "another order");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! One frame as bytes; pure. The layout stands in the crate's documentation.
 
+use crate::block;
 use crate::fields::{Fields, put, u16_at, u32_at, u64_at};
-use crate::section::{FrameSection, Section, SectionHeader};
+use crate::section::{BlocksSum, FrameSection, Section, SectionHeader};
 use crate::{Frame, Position};
 
 /// Bytes of the fixed header.
@@ -16,7 +17,10 @@ pub(crate) const ALIGN_BYTES: u64 = 8;
 /// The first bytes of a frame.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"MFRM");
 const TRAILER_MAGIC: u32 = u32::from_le_bytes(*b"MEND");
-const VERSION: u16 = 1;
+/// Sums the heads of blocks only, see [`BlocksSum`].
+const VERSION: u16 = 2;
+/// Sums every byte of blocks.
+const VERSION_1: u16 = 1;
 const HEAD_CRC_AT: usize = 44;
 const KEY_BYTES: usize = 24;
 
@@ -98,7 +102,9 @@ impl Encoder {
         out.extend_from_slice(&rows.to_le_bytes());
         out.extend_from_slice(&uncompressed_bytes.to_le_bytes());
         out.extend_from_slice(&blocks_bytes.to_le_bytes());
-        out.extend_from_slice(&crc32fast::hash(section.blocks).to_le_bytes());
+        let heads_crc =
+            block::heads_crc(section.blocks).ok_or("the blocks are no run of blocks")?;
+        out.extend_from_slice(&heads_crc.to_le_bytes());
         out.extend_from_slice(&target_bytes.to_le_bytes());
         out.extend_from_slice(&keys_count.to_le_bytes());
         out.extend_from_slice(insert_target.as_bytes());
@@ -112,7 +118,7 @@ fn pad_bytes(bytes: u64) -> u64 {
     bytes.wrapping_neg() % ALIGN_BYTES
 }
 
-/// The trailer's CRC covers both headers (and through their CRCs every payload byte), the
+/// The trailer's CRC covers both headers (and through the sums in them every payload byte), the
 /// padding and the sequence: with it, all of the frame is there.
 fn trailer(head: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BYTES] {
     let mut hasher = crc32fast::Hasher::new();
@@ -129,6 +135,7 @@ fn trailer(head: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BYTES] {
 /// A frame's fixed header, sound by its CRC.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
+    version: u16,
     pub salt: u64,
     pub sequence: u64,
     pub sections: u16,
@@ -148,10 +155,12 @@ impl Head {
         if u32_at(bytes, HEAD_CRC_AT).ok_or(SHORT)? != crc32fast::hash(covered) {
             return Err("the frame header's checksum does not fit");
         }
-        if u16_at(bytes, 4) != Some(VERSION) {
+        let version = u16_at(bytes, 4).ok_or(SHORT)?;
+        if !(VERSION_1..=VERSION).contains(&version) {
             return Err("the frame's version is unknown");
         }
         Ok(Self {
+            version,
             sections: u16_at(bytes, 6).ok_or(SHORT)?,
             salt: u64_at(bytes, 8).ok_or(SHORT)?,
             sequence: u64_at(bytes, 16).ok_or(SHORT)?,
@@ -205,7 +214,7 @@ impl Head {
         let payload_end = blocks_at.offset.checked_add(self.payload_bytes);
         let mut sections = Vec::with_capacity(usize::from(self.sections));
         for _ in 0..self.sections {
-            let section = section_header(&mut fields, blocks_at).ok_or(BAD)?;
+            let section = section_header(&mut fields, self.version, blocks_at).ok_or(BAD)?;
             let next = blocks_at.offset.checked_add(section.blocks_bytes);
             blocks_at.offset = next.ok_or(BAD)?;
             sections.push(section);
@@ -226,12 +235,16 @@ impl Head {
     }
 }
 
-fn section_header(fields: &mut Fields<'_>, blocks_at: Position) -> Option<FrameSection> {
+fn section_header(
+    fields: &mut Fields<'_>,
+    version: u16,
+    blocks_at: Position,
+) -> Option<FrameSection> {
     let month = fields.u32()?;
     let rows = fields.u32()?;
     let uncompressed_bytes = fields.u64()?;
     let blocks_bytes = fields.u64()?;
-    let blocks_crc = fields.u32()?;
+    let crc = fields.u32()?;
     let target_bytes = fields.u16()?;
     let keys_count = fields.u16()?;
     let target = fields.bytes(usize::from(target_bytes))?;
@@ -247,6 +260,9 @@ fn section_header(fields: &mut Fields<'_>, blocks_at: Position) -> Option<FrameS
         },
         blocks_bytes,
         blocks_at,
-        blocks_crc,
+        blocks_sum: match version {
+            VERSION_1 => BlocksSum::Bytes(crc),
+            _ => BlocksSum::Heads(crc),
+        },
     })
 }

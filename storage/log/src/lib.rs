@@ -19,7 +19,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `MILLRLOG` |
-//! | 8 | 2 | format version, 1; a program refuses a log with a later one |
+//! | 8 | 2 | format version, 2; a program refuses a log with a later one |
 //! | 10 | 6 | zero |
 //! | 16 | 8 | segment number, as in the name |
 //! | 24 | 8 | salt: random, repeated in every frame |
@@ -34,7 +34,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 4 | magic `MFRM` |
-//! | 4 | 2 | frame version, 1 |
+//! | 4 | 2 | frame version, 2 |
 //! | 6 | 2 | sections |
 //! | 8 | 8 | salt of the segment |
 //! | 16 | 8 | sequence: one more than the frame before |
@@ -56,13 +56,15 @@
 //! | 4 | rows |
 //! | 8 | bytes of the rows uncompressed |
 //! | 8 | bytes of the blocks |
-//! | 4 | CRC of the blocks |
+//! | 4 | CRC of the heads of the blocks: checksum, method and sizes, 25 bytes each |
 //! | 2, 2 | bytes of the insert target, number of keys |
 //! | … | insert target (UTF-8), keys of 24 bytes |
 //!
 //! The trailer's CRC covers both headers, the padding and the sequence, and through the CRCs in
-//! the headers every byte of the blocks. So each byte is summed once, the blocks of one section
-//! can be checked alone, and a frame is there exactly if its trailer fits.
+//! the headers and the checksums in the blocks every byte. So each byte is summed once, the blocks
+//! of one section can be checked alone, and a frame is there exactly if its trailer fits.
+//!
+//! Frames of version 1 have a CRC of all bytes of the blocks instead, and are still read.
 //!
 //! The blocks are ClickHouse's own compressed blocks ([`block`]): what is shipped is what lies
 //! here.

@@ -1,8 +1,10 @@
 //! Reading frames back, up to where they are durable.
 
+use crate::block;
 use crate::frame::{HEAD_BYTES, Head};
 use crate::fs::File;
 use crate::scan;
+use crate::section::BlocksSum;
 use crate::segment::SEGMENT_HEADER_BYTES;
 use crate::shared::Shared;
 use crate::{Frame, FrameSection, Position, ReadError};
@@ -126,7 +128,11 @@ impl Reader {
         let mut blocks = Vec::new();
         file.read_at(&mut blocks, bytes, position.offset)
             .map_err(io_error(position))?;
-        if blocks.len() != bytes || crc32fast::hash(&blocks) != section.blocks_crc {
+        let is_sound = match section.blocks_sum {
+            BlocksSum::Bytes(crc) => crc32fast::hash(&blocks) == crc,
+            BlocksSum::Heads(crc) => block::proven_heads_crc(&blocks) == Some(crc),
+        };
+        if blocks.len() != bytes || !is_sound {
             return Err(ReadError::Corrupt {
                 position,
                 reason: "the checksum of a section does not fit",

@@ -23,7 +23,8 @@ pub struct SectionHeader {
 pub struct Section<'a> {
     /// What is said of the rows.
     pub header: &'a SectionHeader,
-    /// A run of ClickHouse compressed blocks, see [`block`](crate::block).
+    /// A run of ClickHouse compressed blocks, as [`block`](crate::block) makes them: nothing else
+    /// is taken, as their own checksums are what proves them later.
     pub blocks: &'a [u8],
 }
 
@@ -50,6 +51,15 @@ pub struct FrameSection {
     pub blocks_bytes: u64,
     /// Where the blocks start.
     pub(crate) blocks_at: Position,
-    /// CRC-32 over the blocks.
-    pub(crate) blocks_crc: u32,
+    /// Proves them.
+    pub(crate) blocks_sum: BlocksSum,
+}
+
+/// What proves a section's blocks.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum BlocksSum {
+    /// Frames of version 1: CRC-32 over every byte.
+    Bytes(u32),
+    /// CRC-32 over the heads of the blocks, whose own checksums cover the rest.
+    Heads(u32),
 }

@@ -4,8 +4,9 @@ use crate::fields::{put, u16_at, u32_at, u64_at};
 
 /// Bytes of a segment's header; frames start here.
 pub(crate) const SEGMENT_HEADER_BYTES: u64 = 64;
-/// The version of everything in a segment.
-pub(crate) const FORMAT_VERSION: u16 = 1;
+/// The version of everything in a segment. Version 1, whose frames sum every byte of their blocks
+/// themselves, is still read.
+pub(crate) const FORMAT_VERSION: u16 = 2;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MILLRLOG");
 const CRC_AT: usize = 60;
@@ -59,7 +60,7 @@ impl SegmentHeader {
         }
         let field = |at| u64_at(bytes, at).ok_or(HeaderError::Damaged);
         match u16_at(bytes, 8) {
-            Some(FORMAT_VERSION) => Ok(Self {
+            Some(1..=FORMAT_VERSION) => Ok(Self {
                 number,
                 salt: field(24)?,
                 sequence_before: field(32)?,
@@ -120,12 +121,12 @@ mod tests {
     #[test]
     fn a_newer_version_is_told_from_damage() {
         let mut bytes = HEADER.encode();
-        bytes[8] = 2;
+        bytes[8] = 3;
         let crc = crc32fast::hash(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(
             SegmentHeader::decode(&bytes, 7),
-            Err(HeaderError::Version(2))
+            Err(HeaderError::Version(3))
         );
     }
 

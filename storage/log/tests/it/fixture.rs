@@ -1,7 +1,7 @@
 //! The bytes of every format there has been stay readable. A change that breaks
 //! `the_format_is_these_bytes` needs a new version and a new directory; the old one stays.
 
-use crate::support::{DIR, append, contents, open, sections};
+use crate::support::{DIR, OwnedSection, append, contents, opaque_sections, open, sections};
 use millrace_log::fs::DiskFs;
 use millrace_log::testing::MemoryFs;
 use millrace_log::{Log, LogOptions};
@@ -37,16 +37,28 @@ fn the_format_is_these_bytes() {
     let fs = written();
     for name in FILES {
         let now = fs.read(&Path::new(DIR).join(name)).unwrap();
-        let then = fs::read(fixture("v1").join(name)).unwrap();
+        let then = fs::read(fixture("v2").join(name)).unwrap();
         assert!(now == then, "{name} differs");
     }
 }
 
 #[test]
 fn version_1_is_readable() {
+    let expected =
+        [(1, 200), (2, 333), (3, 1500)].map(|(seed, bytes)| opaque_sections(seed, bytes));
+    assert_readable("v1", &expected);
+}
+
+#[test]
+fn version_2_is_readable() {
+    let expected = [(1, 200), (2, 333), (3, 1500)].map(|(seed, bytes)| sections(seed, bytes));
+    assert_readable("v2", &expected);
+}
+
+fn assert_readable(version: &str, expected: &[Vec<OwnedSection>]) {
     let dir = tempfile::tempdir().unwrap();
     for name in FILES {
-        fs::copy(fixture("v1").join(name), dir.path().join(name)).unwrap();
+        fs::copy(fixture(version).join(name), dir.path().join(name)).unwrap();
     }
     let options = LogOptions {
         dir: dir.path().to_owned(),
@@ -56,7 +68,6 @@ fn version_1_is_readable() {
     let (log, recovery) = Log::open(options, Arc::new(DiskFs)).unwrap();
     assert_eq!((recovery.frames, recovery.segments), (3, 2));
     assert!(!recovery.is_damaged() && recovery.cut.is_none());
-    let expected = [sections(1, 200), sections(2, 333), sections(3, 1500)];
     assert_eq!(contents(&log.handle()), expected);
     let checkpoint = log.handle().load_checkpoint().unwrap();
     assert_eq!(checkpoint.as_deref(), Some(&b"a checkpoint"[..]));

@@ -3,6 +3,7 @@
 use crate::support::{
     DIR, append, borrowed, contents, open, options, read_from, sections, segment_paths, try_open,
 };
+use millrace_log::block::store_into;
 use millrace_log::testing::{Fault, FaultKind, MemoryFs};
 use millrace_log::{AppendError, Log, OpenError, Position, Recovery, Section, SectionHeader};
 use std::path::Path;
@@ -186,11 +187,13 @@ fn a_frame_inside_an_event_is_not_taken_for_one() {
         ..SectionHeader::default()
     };
     // At all eight alignments, as the sender cannot know where it lands.
-    let mut blocks = Vec::new();
+    let mut text = Vec::new();
     for shift in 0..8 {
-        blocks.extend(std::iter::repeat_n(0, shift));
-        blocks.extend_from_slice(&forged);
+        text.extend(std::iter::repeat_n(0, shift));
+        text.extend_from_slice(&forged);
     }
+    let mut blocks = Vec::new();
+    store_into(&text, &mut blocks);
     let section = Section {
         header: &header,
         blocks: &blocks,
@@ -228,12 +231,12 @@ fn a_log_of_a_newer_format_is_refused_and_left_alone() {
     drop(log);
     let path = segment_paths(&fs, Path::new(DIR)).remove(0);
     let mut bytes = fs.read(&path).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 3;
     let crc = crc32fast::hash(&bytes[..60]);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     fs.put(&path, &bytes);
     let refused = try_open(&fs).unwrap_err();
-    assert!(matches!(refused, OpenError::Version { version: 2, .. }));
+    assert!(matches!(refused, OpenError::Version { version: 3, .. }));
     assert_eq!(fs.read(&path).unwrap(), bytes);
 }
 
@@ -285,9 +288,26 @@ fn options_without_room_for_a_frame_are_refused() {
 }
 
 #[test]
-fn a_frame_without_sections_is_refused() {
+fn what_is_no_frame_is_refused() {
     let (mut log, _) = open(&MemoryFs::new());
-    let refused = log.append(&[]).unwrap_err();
-    assert!(matches!(refused, AppendError::Invalid(_)));
+    let whole = sections(1, 100).remove(0);
+    let (header, blocks) = &whole;
+    let mut too_large = blocks.clone();
+    too_large[17..21].copy_from_slice(&u32::MAX.to_le_bytes());
+    let cases = [
+        ("no section", None),
+        ("blocks that are none", Some(vec![7; 100])),
+        ("a cut block", Some(blocks[..blocks.len() - 1].to_vec())),
+        ("a cut head", Some([&blocks[..], &blocks[..20]].concat())),
+        ("a size that no block has", Some(too_large)),
+    ];
+    for (name, blocks) in cases {
+        let sections: Vec<_> = blocks
+            .iter()
+            .map(|blocks| Section { header, blocks })
+            .collect();
+        let refused = log.append(&sections).unwrap_err();
+        assert!(matches!(refused, AppendError::Invalid(_)), "{name}");
+    }
     append(&mut log, 1, 10);
 }

@@ -1,5 +1,6 @@
 //! Short words for what the tests do.
 
+use millrace_log::block::store_into;
 use millrace_log::fs::Fs;
 use millrace_log::testing::{Dice, MemoryFs};
 use millrace_log::{
@@ -29,8 +30,21 @@ pub fn open(fs: &MemoryFs) -> (Log, Recovery) {
 /// One of some sections: its header, its blocks.
 pub type OwnedSection = (SectionHeader, Vec<u8>);
 
-/// Sections that differ from seed to seed.
+/// Sections that differ from seed to seed, with as many bytes of blocks, about.
 pub fn sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
+    let stored = |(header, mut noise): OwnedSection| {
+        // The head of a block takes its part.
+        noise.truncate(noise.len().saturating_sub(25).max(1));
+        let mut blocks = Vec::new();
+        store_into(&noise, &mut blocks);
+        (header, blocks)
+    };
+    let opaque = opaque_sections(seed, blocks_bytes).into_iter();
+    opaque.map(stored).collect()
+}
+
+/// The same with blocks that are none, as logs of version 1 could hold them.
+pub fn opaque_sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
     let mut dice = Dice::new(seed);
     let count = 1 + dice.below(3) as usize;
     (0..count)
@@ -46,8 +60,8 @@ pub fn sections(seed: u64, blocks_bytes: usize) -> Vec<OwnedSection> {
                 keys,
             };
             let bytes = blocks_bytes / count + index;
-            let blocks = (0..bytes).map(|_| dice.throw() as u8).collect();
-            (header, blocks)
+            let noise = (0..bytes).map(|_| dice.throw() as u8).collect();
+            (header, noise)
         })
         .collect()
 }
