@@ -3,9 +3,10 @@
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes,
+    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, User,
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
 use uuid::Uuid;
 use warp::filters::BoxedFilter;
 use warp::reply::Response;
@@ -54,13 +55,29 @@ impl Fixture {
         let database = TestDatabase::sqlite();
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        Self::over(database, catalog, made.unwrap().unwrap(), set)
+    }
+
+    /// Another one with everything that this one has by now, and collaborators of the test's own.
+    pub async fn copy(&self, set: impl FnOnce(&mut Services)) -> Self {
+        let database = self.database.copy().await.unwrap();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        Self::over(database, catalog, self.made.clone(), set)
+    }
+
+    fn over(
+        database: TestDatabase,
+        catalog: Catalog,
+        made: Bootstrap,
+        set: impl FnOnce(&mut Services),
+    ) -> Self {
         let mut services = Services::new(catalog.clone());
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();
         Self {
             catalog,
-            made: made.unwrap().unwrap(),
+            made,
             api: api.map(Reply::into_response).boxed(),
             database,
         }
@@ -80,7 +97,7 @@ impl Fixture {
         self.key_of(&self.made.owner_email, scopes).await
     }
 
-    pub async fn key_of(&self, email: &str, scopes: &[&str]) -> String {
+    pub async fn key_of(&self, email: &str, scopes: &[impl AsRef<str>]) -> String {
         let new = NewPersonalKey {
             email: email.to_owned(),
             label: "Test".to_owned(),
@@ -97,10 +114,29 @@ impl Fixture {
 
     /// A key for everything, of a new member of the first organization.
     pub async fn member(&self, email: &str, level: Level) -> String {
-        let user = self.user(email).await;
-        let here = self.made.organization_id;
-        self.catalog.add_member(here, user, level).await.unwrap();
+        self.member_of(self.made.organization_id, email, level)
+            .await;
         self.key_of(email, &["*"]).await
+    }
+
+    /// A new member of an organization, without a key.
+    pub async fn member_of(&self, organization: Uuid, email: &str, level: Level) -> User {
+        let new = NewUser {
+            email: email.to_owned(),
+            ..NewUser::default()
+        };
+        let user = self.catalog.create_user(new).await.unwrap();
+        let added = self.catalog.add_member(organization, user.id, level);
+        added.await.unwrap();
+        user
+    }
+
+    /// Everything that is kept, but for when keys were used.
+    pub async fn contents(&self) -> BTreeSet<String> {
+        self.execute("UPDATE personal_api_keys SET last_used_at = NULL")
+            .await;
+        let contents = self.database.sqlite_contents().await.unwrap();
+        contents.into_iter().collect()
     }
 
     /// Changes what no request can, such as when something was made.

@@ -27,6 +27,7 @@ mod invites;
 mod mail;
 mod members;
 mod organizations;
+mod paths;
 mod personal_api_keys;
 mod plugins;
 mod projects;

@@ -70,6 +70,47 @@ impl TestDatabase {
         execute(&self.url, sql).await
     }
 
+    /// Another file with what a SQLite file holds now.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn copy(&self) -> Result<Self, DbErr> {
+        let copy = Self::sqlite();
+        let path = copy.url.trim_start_matches("sqlite://");
+        let path = path.trim_end_matches("?mode=rwc");
+        self.execute(&format!("VACUUM INTO '{path}'")).await?;
+        Ok(copy)
+    }
+
+    /// Every row of every table of a SQLite file, in order and as text: the same as before means
+    /// that nothing was changed.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn sqlite_contents(&self) -> Result<Vec<String>, DbErr> {
+        let db = Database::connect(&self.url).await?;
+        let texts = async |sql: String| {
+            let statement = Statement::from_string(DbBackend::Sqlite, sql);
+            let rows = db.query_all_raw(statement).await?;
+            let texts = rows.iter().map(|row| row.try_get_by_index::<String>(0));
+            texts.collect::<Result<Vec<_>, _>>()
+        };
+        let tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
+        let mut contents = Vec::new();
+        for table in texts(tables.to_owned()).await? {
+            let columns = format!("SELECT name FROM pragma_table_info('{table}')");
+            let quoted = texts(columns).await?;
+            let quoted = quoted.iter().map(|name| format!("quote(\"{name}\")"));
+            let row = quoted.collect::<Vec<_>>().join(" || ' ' || ");
+            let rows = format!("SELECT '{table} ' || {row} FROM \"{table}\" ORDER BY 1");
+            contents.extend(texts(rows).await?);
+        }
+        db.close().await?;
+        Ok(contents)
+    }
+
     /// How SQLite would answer a query: the lines of its plan.
     ///
     /// # Errors

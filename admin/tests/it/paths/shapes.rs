@@ -1,0 +1,92 @@
+//! Whether an answer has the shape that the table says.
+
+use super::table::{Row, Shape, Table};
+use crate::fixture::Answer;
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+const PAGE: [&str; 4] = ["count", "next", "previous", "results"];
+
+impl Table {
+    /// Checks status and body of a good call.
+    pub fn check(&self, row: &Row, answer: &Answer) {
+        let case = format!("{} {}: {answer:?}", row.method, row.path);
+        assert_eq!(answer.status, row.status, "{case}");
+        let content_type = match row.answer.as_str() {
+            "nothing" => "",
+            "html" => "text/html; charset=utf-8",
+            _ => "application/json",
+        };
+        assert_eq!(answer.header("content-type"), content_type, "{case}");
+        assert!(!answer.header("x-request-id").is_empty(), "{case}");
+        match row.answer.split_once(" of ") {
+            Some(("page", shape)) => self.check_page(row, shape, &answer.body, &case),
+            Some(("list", shape)) => self.check_all(shape, &answer.body, &case),
+            Some(_) => panic!("{case}: what is {}?", row.answer),
+            None if ["nothing", "html", "json"].contains(&row.answer.as_str()) => {}
+            None => self.check_one(&row.answer, &answer.body, &case),
+        }
+        for key in &row.plus {
+            assert!(!answer.body[key].is_null(), "{key} is missing: {case}");
+        }
+        let is_tagged = row.method == "GET" && !row.answer.starts_with("page");
+        assert!(
+            !is_tagged || answer.header("etag").starts_with('"'),
+            "{case}"
+        );
+    }
+
+    fn check_page(&self, row: &Row, shape: &str, page: &Value, case: &str) {
+        let keys: Vec<_> = page.as_object().unwrap().keys().collect();
+        assert_eq!(keys, PAGE, "{case}");
+        let rows = page["results"].as_array().unwrap().len();
+        assert_eq!(page["count"], rows, "{case}");
+        assert_eq!(rows == 0, row.empty, "{case}");
+        assert!(
+            page["next"].is_null() && page["previous"].is_null(),
+            "{case}"
+        );
+        self.check_all(shape, &page["results"], case);
+    }
+
+    fn check_all(&self, shape: &str, list: &Value, case: &str) {
+        for item in list.as_array().expect(case) {
+            self.check_one(shape, item, case);
+        }
+    }
+
+    fn check_one(&self, shape: &str, value: &Value, case: &str) {
+        let fields: &Shape = self.shapes.get(shape).expect(shape);
+        for (name, kind) in fields {
+            let field = value.get(name);
+            let field = field.unwrap_or_else(|| panic!("{name} is missing: {case}"));
+            let (kind, nullable) = match kind.strip_suffix('?') {
+                Some(kind) => (kind, true),
+                None => (kind.as_str(), false),
+            };
+            let fits = nullable && field.is_null() || self.is_kind(kind, field, case);
+            assert!(fits, "{name} is no {kind}: {field}: {case}");
+        }
+    }
+
+    fn is_kind(&self, kind: &str, value: &Value, case: &str) -> bool {
+        let text = value.as_str();
+        match kind {
+            "any" => true,
+            "array" => value.is_array(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_i64(),
+            "object" => value.is_object(),
+            "string" => text.is_some(),
+            "uuid" => text.is_some_and(|text| uuid::Uuid::parse_str(text).is_ok()),
+            "datetime" => text.is_some_and(|text| {
+                text.ends_with('Z') && OffsetDateTime::parse(text, &Rfc3339).is_ok()
+            }),
+            shape => {
+                self.check_one(shape, value, case);
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Each row by itself: who is refused, and what a good call answers.
+//!
+//! What changes nothing is asked of one fixture for each walker; what changes something, of a
+//! fresh copy.
+
+use super::table::{Access, Row, Table, pair};
+use super::world::World;
+use super::{deaf, two_worlds};
+use crate::Fixture;
+use crate::fixture::Answer;
+use millrace_catalog::FAMILIES;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Takes away what the rows before left in a shared fixture: a user has few keys, a page of the log
+/// few entries.
+const TIDY: &str = "DELETE FROM personal_api_keys WHERE label = 'Test'; \
+                    DELETE FROM activity_log WHERE scope = 'PersonalAPIKey'";
+/// How many rows are walked at once.
+const WALKERS: usize = 4;
+
+/// What every walker knows.
+struct Walk {
+    table: Table,
+    base: Fixture,
+    mine: World,
+    theirs: World,
+    document: Value,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_path_answers_who_may_and_refuses_the_others() {
+    let (base, mine, theirs) = two_worlds().await;
+    let document = base.get("/api/schema/").await.body;
+    let walk = Arc::new(Walk {
+        table: Table::read(),
+        base,
+        mine,
+        theirs,
+        document,
+    });
+    let mut walkers = JoinSet::new();
+    for number in 0..WALKERS {
+        let walk = walk.clone();
+        walkers.spawn(async move {
+            let shared = walk.base.copy(deaf).await;
+            for row in walk.table.rows.iter().skip(number).step_by(WALKERS) {
+                shared.execute(TIDY).await;
+                walk.refusals(row, &shared).await;
+                walk.good_calls(row, &shared).await;
+            }
+        });
+    }
+    while let Some(ended) = walkers.join_next().await {
+        ended.unwrap();
+    }
+}
+
+impl Walk {
+    /// Whoever may not is told so, and nothing is changed by asking.
+    async fn refusals(&self, row: &Row, fixture: &Fixture) {
+        if row.access == Access::Open {
+            return;
+        }
+        let path = self.mine.path(&row.path);
+        let own = self.mine.id("organizations");
+        let foreign = path.replace(own, self.theirs.id("organizations"));
+        let lacking = self.key_of(fixture, 15, &other_scopes(row)).await;
+        let full = self.key(fixture, row, 15, None).await;
+        let low = self.key(fixture, row, row.level - 1, None).await;
+        let needs_scope = !row.scopes.is_empty() || row.access == Access::Operator;
+        let has_level = row.access == Access::Members && row.level > 1;
+        let missing = (401, "not_authenticated", None);
+        let denied = (403, "permission_denied", None);
+        let hidden = (404, "not_found", None);
+        let before = fixture.contents().await;
+        for (applies, key, path, expected) in [
+            (true, None, &path, missing),
+            (needs_scope, Some(&lacking), &path, denied),
+            (has_level, Some(&low), &path, denied),
+            (foreign != path, Some(&full), &foreign, hidden),
+        ] {
+            if applies {
+                let answer = self.ask(fixture, row, path, key).await;
+                let case = format!("{} {path}: {answer:?}", row.method);
+                assert_eq!(answer.error(), expected, "{case}");
+            }
+        }
+        let after = fixture.contents().await;
+        let changed: Vec<_> = after.symmetric_difference(&before).collect();
+        assert!(changed.is_empty(), "{} {path}: {changed:#?}", row.method);
+    }
+
+    /// The least that is needed is enough, with each of the scopes, with the slash and without.
+    async fn good_calls(&self, row: &Row, shared: &Fixture) {
+        let path = self.mine.path(&row.path);
+        let bare = path.trim_end_matches('/').to_owned();
+        let mut answers = Vec::new();
+        for (path, scope) in [(path, row.scopes.first()), (bare, row.scopes.last())] {
+            let copy = match row.method.as_str() {
+                "GET" => None,
+                _ => Some(self.base.copy(deaf).await),
+            };
+            let fixture = copy.as_ref().unwrap_or(shared);
+            self.prepare(fixture, row).await;
+            let key = self.key(fixture, row, row.level, scope).await;
+            let key = (row.access != Access::Open).then_some(&key);
+            let answer = self.ask(fixture, row, &path, key).await;
+            self.table.check(row, &answer);
+            self.check_documented(row, &answer);
+            answers.push(answer.body);
+        }
+        let same = kinds(&answers[0]) == kinds(&answers[1]);
+        assert!(same, "{} {}: {answers:?}", row.method, row.path);
+        if row.access == Access::Pipelines {
+            self.members_are_refused_where_that_is_off(row).await;
+        }
+    }
+
+    async fn members_are_refused_where_that_is_off(&self, row: &Row) {
+        let fixture = self.base.copy(deaf).await;
+        let off = json!({ "members_can_write_pipelines": false });
+        let at = self.mine.path("/api/organizations/:id/");
+        let set = fixture.call_with(&self.mine.key, "PATCH", &at, &off).await;
+        assert_eq!(set.status, 200);
+        let path = self.mine.path(&row.path);
+        for (level, expected) in [(1, 403), (8, row.status)] {
+            let key = self.key(&fixture, row, level, None).await;
+            let answer = self.ask(&fixture, row, &path, Some(&key)).await;
+            assert_eq!(answer.status, expected, "{} {path}: {answer:?}", row.method);
+        }
+    }
+
+    async fn prepare(&self, fixture: &Fixture, row: &Row) {
+        for call in &row.after {
+            let (method, path) = call.split_once(' ').unwrap();
+            let key = self.key_of(fixture, 15, &["operator".to_owned()]).await;
+            let path = self.mine.path(path);
+            let answer = fixture.call_with(&key, method, &path, &json!({})).await;
+            assert_eq!(answer.status, 200, "{call}: {answer:?}");
+        }
+    }
+
+    async fn ask(&self, fixture: &Fixture, row: &Row, path: &str, key: Option<&String>) -> Answer {
+        let bearer = key.map(|key| format!("Bearer {key}"));
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(bearer.iter().map(|it| ("authorization", it.as_str())));
+        let body = row.body.as_ref();
+        let body = body.map_or_else(String::new, |body| self.mine.body(body).to_string());
+        fixture
+            .request(&row.method, path, &headers, body.as_bytes())
+            .await
+    }
+
+    /// A key of somebody of at most a level, with one scope, or with all that a key can have.
+    async fn key(
+        &self,
+        fixture: &Fixture,
+        row: &Row,
+        level: i16,
+        scope: Option<&String>,
+    ) -> String {
+        let everything = || "*".to_owned();
+        let (level, scope) = match row.access {
+            Access::Operator => (15, "operator".to_owned()),
+            Access::Key => (15, scope.cloned().unwrap_or_else(everything)),
+            _ => (level, scope.cloned().unwrap_or_else(everything)),
+        };
+        self.key_of(fixture, level, &[scope]).await
+    }
+
+    async fn key_of(&self, fixture: &Fixture, level: i16, scopes: &[String]) -> String {
+        let mut people = self.mine.people.iter();
+        let found = people.find(|(least, _)| *least <= level.max(1));
+        fixture.key_of(&found.unwrap().1, scopes).await
+    }
+
+    /// The document says that this can be answered.
+    fn check_documented(&self, row: &Row, answer: &Answer) {
+        let (named, method) = (row.pair(), row.method.to_lowercase());
+        let mut paths = self.document["paths"].as_object().unwrap().iter();
+        let item = paths.find(|(path, _)| pair(&method, path) == named);
+        let (_, item) = item.unwrap_or_else(|| panic!("{named} is not in the document"));
+        let response = &item[&method]["responses"][answer.status.to_string()];
+        assert!(response.is_object(), "{named} {}", answer.status);
+        let schema = &response["content"]["application/json"]["schema"];
+        if schema.is_object() {
+            let mut schema = schema.clone();
+            schema["components"] = self.document["components"].clone();
+            let options = jsonschema::options().should_validate_formats(true);
+            let validator = options.build(&schema).unwrap();
+            let errors = validator.iter_errors(&answer.body);
+            let errors: Vec<_> = errors.map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{named}: {errors:?}");
+        }
+    }
+}
+
+/// Every scope that a key can have except those of a row; reading where it wants writing.
+fn other_scopes(row: &Row) -> Vec<String> {
+    if row.access == Access::Operator {
+        return vec!["*".to_owned()];
+    }
+    let scopes = FAMILIES.iter().filter_map(|family| {
+        let mut accepted = row.scopes.iter();
+        match accepted.find(|scope| scope.split(':').next() == Some(family)) {
+            None => Some(format!("{family}:write")),
+            Some(scope) => scope.ends_with(":write").then(|| format!("{family}:read")),
+        }
+    });
+    scopes.collect()
+}
+
+/// A body with its kinds in the place of its values, as these may be made anew.
+fn kinds(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|(name, value)| (name.clone(), kinds(value)));
+            Value::Object(fields.collect())
+        }
+        // Of a list one item: making keys for the walk makes entries in the log.
+        Value::Array(items) => items.iter().take(1).map(kinds).collect(),
+        Value::String(_) => json!("text"),
+        Value::Number(_) => json!(0),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,137 @@
+//! One of everything in an organization, to be named in paths and bodies.
+
+use crate::Fixture;
+use millrace_catalog::{Actor, Family, Level, NewInvite, User};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// The ids of what an organization has, by the part of a path that they follow.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The owner's, for everything.
+    pub key: String,
+    /// Of an owner, an administrator and a member.
+    pub people: [(i16, String); 3],
+    ids: BTreeMap<String, String>,
+}
+
+impl World {
+    /// Fills an organization; `name` tells it from others. The key is an owner's.
+    pub async fn fill(fixture: &Fixture, name: &str, organization: Uuid, owner: &User) -> Self {
+        let key = fixture.key_of(&owner.email, &["*"]).await;
+        let mut world = Self {
+            key,
+            people: [
+                (15, owner.email.clone()),
+                (8, format!("ada@{name}.example")),
+                (1, format!("mia@{name}.example")),
+            ],
+            ids: BTreeMap::new(),
+        };
+        world.set("organizations", &organization);
+        world.set("owner", &owner.uuid);
+        for (level, email) in world.people.iter().skip(1) {
+            let level = Level::of(i64::from(*level)).unwrap();
+            fixture.member_of(organization, email, level).await;
+        }
+        let email = format!("tim@{name}.example");
+        let member = fixture.member_of(organization, &email, Level::Member).await;
+        world.set("members", &member.uuid);
+        world.make_things(fixture, name).await;
+        let invite = NewInvite::to(&format!("link@{name}.example"));
+        let system = Actor::system();
+        let invite = fixture.catalog.create_invite(&system, organization, invite);
+        world.set("signup", &invite.await.unwrap().token.expose());
+        world
+    }
+
+    async fn make_things(&mut self, fixture: &Fixture, name: &str) {
+        let domain = format!("events.{name}.example");
+        self.set("proxy_domain", &domain);
+        let migration = json!({
+            "source": "Other", "method": "export", "total_events": 1, "events_per_minute": 1,
+        });
+        let role = json!({ "user_uuid": ":members" });
+        let things = [
+            ("projects", json!({ "name": "Second" })),
+            ("domains", json!({ "domain": format!("{name}.example") })),
+            (
+                "invites",
+                json!({ "target_email": format!("bob@{name}.example") }),
+            ),
+            ("proxy_records", json!({ "domain": domain })),
+            ("roles", json!({ "name": "Support" })),
+            ("roles/:id/role_memberships", role),
+            ("historical_migrations", migration),
+        ];
+        for (path, body) in things {
+            let path = format!("/api/organizations/:organization_id/{path}/");
+            self.make(fixture, &path, &body).await;
+        }
+        for family in Family::ALL {
+            let path = format!("/api/organizations/:organization_id/{}/", family.segment());
+            let body = json!({ "plugin_type": "source" });
+            self.make(fixture, &path, &body).await;
+        }
+        let key = json!({ "label": "Other", "scopes": ["role:read"] });
+        self.make(fixture, "/api/personal_api_keys/", &key).await;
+    }
+
+    async fn make(&mut self, fixture: &Fixture, path: &str, body: &Value) {
+        let (at, body) = (self.path(path), self.body(body));
+        let made = fixture.call_with(&self.key, "POST", &at, &body).await;
+        assert_eq!(made.status, 201, "{at}: {made:?}");
+        let segment = path.trim_end_matches('/').rsplit('/').next().unwrap();
+        let id = &made.body["id"];
+        let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+        self.set(segment, &id);
+    }
+
+    fn set(&mut self, name: &str, id: &impl ToString) {
+        self.ids.insert(name.to_owned(), id.to_string());
+    }
+
+    /// The id that follows a part of a path, or that a body names.
+    pub fn id(&self, name: &str) -> &str {
+        let id = self.ids.get(name);
+        id.unwrap_or_else(|| panic!("the world has no {name}"))
+    }
+
+    /// A path with the ids of this world.
+    pub fn path(&self, template: &str) -> String {
+        path_of(template, |_, segment| self.id(segment).to_owned())
+    }
+
+    /// A body with the ids of this world.
+    pub fn body(&self, template: &Value) -> Value {
+        match template {
+            Value::String(text) => match text.strip_prefix(':') {
+                Some(name) => json!(self.id(name)),
+                None => template.clone(),
+            },
+            Value::Array(items) => items.iter().map(|item| self.body(item)).collect(),
+            Value::Object(fields) => {
+                let fields = fields.iter();
+                let fields = fields.map(|(name, value)| (name.clone(), self.body(value)));
+                Value::Object(fields.collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+/// A path whose ids are given by their number and by the part before them.
+pub fn path_of(template: &str, mut id: impl FnMut(usize, &str) -> String) -> String {
+    let (mut path, mut before, mut number) = (Vec::new(), "", 0);
+    for part in template.split('/') {
+        if part.starts_with([':', '{']) {
+            path.push(id(number, before));
+            number += 1;
+        } else {
+            path.push(part.to_owned());
+        }
+        before = part;
+    }
+    path.join("/")
+}
