@@ -20,8 +20,8 @@ mod crowd;
 use crowd::{Sizes, add_lists};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityFilter, Actor, Caller, Catalog, ExportPlace, NewPersonalKey, NewRole, NewUser,
-    PageRequest, RoleFilter, Scopes,
+    ActivityFilter, ActivityScope, Actor, Caller, Catalog, ExportPlace, NewPersonalKey, NewRole,
+    NewUser, PageRequest, RoleFilter, Scopes,
 };
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -33,7 +33,11 @@ const SIZES: Sizes = Sizes {
     projects: 100,
     others: 1000,
 };
-const ROUNDS: usize = 1000;
+const ROUNDS: usize = 300;
+const THOUSAND: PageRequest = PageRequest {
+    limit: 1000,
+    offset: 0,
+};
 
 #[tokio::main]
 async fn main() {
@@ -42,7 +46,9 @@ async fn main() {
     let (caller, here) = acme(&catalog).await;
     add_lists(&database, caller.user.id, &SIZES).await;
     println!("{:<32} {:>9} {:>9} {:>9}", "", "p50", "p99", "max");
-    lists(&catalog, &caller, here).await;
+    people(&catalog, here).await;
+    things(&catalog, &caller, here).await;
+    activity(&catalog, here).await;
     single_reads(&catalog, &caller, here).await;
 }
 
@@ -84,24 +90,16 @@ macro_rules! time {
     }};
 }
 
-async fn lists(catalog: &Catalog, caller: &Caller, here: Uuid) {
-    let page = |offset| PageRequest { limit: 100, offset };
-    let everything = PageRequest {
-        limit: 1000,
-        offset: 0,
-    };
-    time!(
-        "members, first 100",
-        catalog.members_of(here, None, page(0))
-    );
-    time!(
-        "members, last 100",
-        catalog.members_of(here, None, page(99_900))
-    );
-    time!(
-        "members, first 1000",
-        catalog.members_of(here, None, everything)
-    );
+const fn page(offset: u64) -> PageRequest {
+    PageRequest { limit: 100, offset }
+}
+
+async fn people(catalog: &Catalog, here: Uuid) {
+    let read = |page| catalog.members_of(here, None, page);
+    time!("members, first 100", read(page(0)));
+    time!("members, 100 in the middle", read(page(50_000)));
+    time!("members, last 100", read(page(99_900)));
+    time!("members, first 1000", read(THOUSAND));
     let address = Some("crowd77777@example.com");
     time!(
         "members, by address",
@@ -110,6 +108,14 @@ async fn lists(catalog: &Catalog, caller: &Caller, here: Uuid) {
     time!("invites, first 100", catalog.invites_of(here, page(0)));
     time!("invites, last 100", catalog.invites_of(here, page(9_900)));
     time!("domains, first 100", catalog.domains_of(here, page(0)));
+    let small = RoleFilter {
+        name: Some("r1".to_owned()),
+        ..RoleFilter::default()
+    };
+    time!("roles, by name", catalog.roles_of(here, &small, page(0)));
+}
+
+async fn things(catalog: &Catalog, caller: &Caller, here: Uuid) {
     time!(
         "projects, first 100",
         catalog.projects_of(here, None, page(0))
@@ -126,28 +132,34 @@ async fn lists(catalog: &Catalog, caller: &Caller, here: Uuid) {
         organization_id: here,
         team_id: None,
     };
-    time!(
-        "exports, first 100",
-        catalog.list_batch_exports(place, page(0))
-    );
-    let small = RoleFilter {
-        name: Some("r1".to_owned()),
-        ..RoleFilter::default()
-    };
-    time!("roles, by name", catalog.roles_of(here, &small, page(0)));
-    let activity = ActivityFilter {
+    let read = |page| catalog.list_batch_exports(place, page);
+    time!("exports, first 100", read(page(0)));
+    time!("exports, all 1000", read(THOUSAND));
+}
+
+async fn activity(catalog: &Catalog, here: Uuid) {
+    let all = ActivityFilter {
         organization_id: here,
         scopes: Vec::new(),
         item_id: None,
     };
-    time!(
-        "activity, first 100",
-        catalog.list_activity(&activity, page(0))
-    );
-    time!(
-        "activity, 100 in the middle",
-        catalog.list_activity(&activity, page(55_000))
-    );
+    let of = |scope| ActivityFilter {
+        scopes: vec![scope],
+        ..all.clone()
+    };
+    let (many, few) = (of(ActivityScope::Domain), of(ActivityScope::Role));
+    let item = ActivityFilter {
+        item_id: Some("x".to_owned()),
+        ..all.clone()
+    };
+    time!("activity, first 100", catalog.list_activity(&all, page(0)));
+    let read = |offset| catalog.list_activity(&all, page(offset));
+    time!("activity, 100 in the middle", read(55_000));
+    time!("activity, last 100", read(109_900));
+    let read = |filter| catalog.list_activity(filter, page(0));
+    time!("activity, of a frequent scope", read(&many));
+    time!("activity, of a rare scope", read(&few));
+    time!("activity, of a busy item", read(&item));
 }
 
 async fn single_reads(catalog: &Catalog, caller: &Caller, here: Uuid) {

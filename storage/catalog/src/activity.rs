@@ -5,17 +5,18 @@
 
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::activity_log as log;
+use crate::entities::{activity_counts as counts, activity_log as log};
 use crate::error::CatalogError;
-use crate::page::{Page, PageRequest};
+use crate::page::{Page, PageRequest, part};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveEnum, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, DeriveActiveEnum,
-    EntityTrait, EnumIter, FromJsonQueryResult, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveEnum, ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    DeriveActiveEnum, EntityTrait, EnumIter, FromJsonQueryResult, PaginatorTrait, QueryFilter,
+    QueryOrder, Select,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::cmp::Reverse;
 use std::fmt;
 
 /// What kind of thing was changed.
@@ -204,25 +205,19 @@ impl Catalog {
         filter: &ActivityFilter,
         page: PageRequest,
     ) -> Result<Page<log::Model>, CatalogError> {
-        let mut query = log::Entity::find()
-            .filter(log::Column::OrganizationId.eq(filter.organization_id))
-            .order_by_desc(log::Column::CreatedAt)
-            .order_by_desc(log::Column::Id);
-        if !filter.scopes.is_empty() {
-            query = query.filter(log::Column::Scope.is_in(filter.scopes.iter().copied()));
-        }
-        if let Some(item_id) = &filter.item_id {
-            query = query.filter(log::Column::ItemId.eq(item_id.as_str()));
-        }
+        let query = filtered(filter);
         let read = async {
-            Ok(Page {
-                count: query.clone().count(&self.db).await?,
-                rows: query
-                    .offset(page.offset)
-                    .limit(page.limit)
-                    .all(&self.db)
-                    .await?,
-            })
+            let count = match filter.item_id {
+                Some(_) => query.clone().count(&self.db).await?,
+                None => counted(&self.db, filter).await?,
+            };
+            let newest = query
+                .order_by_desc(log::Column::CreatedAt)
+                .order_by_desc(log::Column::Id);
+            let part = part(newest, log::Column::Id, page);
+            let mut rows = part.all(&self.db).await?;
+            rows.sort_by_key(|entry| Reverse((entry.created_at, entry.id)));
+            Ok(Page { count, rows })
         };
         read.await.map_err(|error: DbErr| self.error(&error))
     }
@@ -252,4 +247,27 @@ impl Catalog {
             .await
             .map(drop)
     }
+}
+
+fn filtered(filter: &ActivityFilter) -> Select<log::Entity> {
+    let mut query =
+        log::Entity::find().filter(log::Column::OrganizationId.eq(filter.organization_id));
+    if !filter.scopes.is_empty() {
+        query = query.filter(log::Column::Scope.is_in(filter.scopes.iter().copied()));
+    }
+    if let Some(item_id) = &filter.item_id {
+        query = query.filter(log::Column::ItemId.eq(item_id.as_str()));
+    }
+    query
+}
+
+/// How many entries there are of the scopes of a filter; its thing is not looked at.
+async fn counted<C: ConnectionTrait>(db: &C, filter: &ActivityFilter) -> Result<u64, DbErr> {
+    let wanted = |scope| filter.scopes.is_empty() || filter.scopes.contains(&scope);
+    let counts = counts::Entity::find()
+        .filter(counts::Column::OrganizationId.eq(filter.organization_id))
+        .all(db)
+        .await?;
+    let counts = counts.iter().filter(|count| wanted(count.scope));
+    Ok(counts.map(|count| count.entries.unsigned_abs()).sum())
 }

@@ -1,5 +1,7 @@
 //! Parts of lists.
 
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, Select};
+
 /// Which part of a list is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest {
@@ -41,4 +43,18 @@ impl<T> Page<T> {
             rows: self.rows.into_iter().map(change).collect(),
         }
     }
+}
+
+/// The rows of a part of a list, in no order; `id` is the column of their primary key.
+///
+/// Only the identifiers of the part are read in the list's order: an index that has them answers
+/// that alone, and what the offset skips costs half of what it costs with the rows at hand.
+pub(crate) fn part<E: EntityTrait>(
+    in_order: Select<E>,
+    id: impl ColumnTrait,
+    page: PageRequest,
+) -> Select<E> {
+    let ids = in_order.select_only().column(id);
+    let ids = ids.offset(page.offset).limit(page.limit);
+    E::find().filter(id.in_subquery(ids.into_query()))
 }

@@ -1,5 +1,6 @@
 //! The tables, one file each. They stay inside this crate: callers get the models only.
 
+pub mod activity_counts;
 pub mod activity_log;
 pub mod batch_export_backfills;
 pub mod batch_export_logs;

@@ -9,7 +9,7 @@ pub(crate) use change::member_deed;
 use crate::catalog::Catalog;
 use crate::entities::{organization_memberships as memberships, organizations, users};
 use crate::error::CatalogError;
-use crate::page::{Page, PageRequest};
+use crate::page::{Page, PageRequest, part};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbErr, EntityTrait, JoinType, QueryFilter, QueryOrder,
@@ -47,14 +47,13 @@ impl Catalog {
                 return Ok(Page::of(both(found), page));
             }
             let count = member_count(&self.db, organization_id).await?;
-            let part = memberships::Entity::find()
+            let in_order = memberships::Entity::find()
                 .filter(memberships::Column::OrganizationId.eq(organization_id))
                 .order_by_asc(memberships::Column::JoinedAt)
-                .order_by_asc(memberships::Column::Id)
-                .offset(page.offset)
-                .limit(page.limit)
-                .all(&self.db)
-                .await?;
+                .order_by_asc(memberships::Column::Id);
+            let part = part(in_order, memberships::Column::Id, page);
+            let mut part = part.all(&self.db).await?;
+            part.sort_by_key(|membership| (membership.joined_at, membership.id));
             // Not a join: that would look up the users of all rows that the offset skips.
             let rows = with_users(&self.db, part).await?;
             Ok(Page { count, rows })

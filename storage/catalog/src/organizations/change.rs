@@ -4,8 +4,8 @@ use super::{checked_organization_name, organization_deed};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::activity_log;
 use crate::entities::organizations::{self, FeatureKeys};
+use crate::entities::{activity_counts, activity_log};
 use crate::error::ChangeError;
 use crate::features::FEATURES;
 use crate::level::Level;
@@ -179,6 +179,10 @@ impl Catalog {
         organizations::Entity::delete_by_id(id).exec(within).await?;
         activity_log::Entity::delete_many()
             .filter(activity_log::Column::OrganizationId.eq(id))
+            .exec(within)
+            .await?;
+        activity_counts::Entity::delete_many()
+            .filter(activity_counts::Column::OrganizationId.eq(id))
             .exec(within)
             .await?;
         let deed = organization_deed(Activity::Deleted, &before);

@@ -1,5 +1,6 @@
 //! The activity log: every write leaves an entry.
 
+use crate::crowd::{numbers, random_uuid};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog,
@@ -14,8 +15,12 @@ on_both!(
     a_refused_write_leaves_none,
     keys_are_logged_where_they_reach_and_without_their_values,
     entries_are_filtered_and_paged,
+    entries_are_counted_per_scope_and_organization,
+    entries_of_older_schemas_are_counted,
 );
 
+/// Migrations m0001 to m0015.
+const BEFORE_COUNTS: u32 = 14;
 const ALL: PageRequest = PageRequest {
     limit: 100,
     offset: 0,
@@ -144,4 +149,61 @@ async fn entries_are_filtered_and_paged(database: TestDatabase) {
     let part = catalog.list_activity(&filter, ALL).await.unwrap();
     assert_eq!(part.count, 1);
     assert_eq!(part.rows[0].detail.name, "Default project");
+}
+
+/// How many entries there are of some scopes.
+async fn count(catalog: &Catalog, organization_id: Uuid, scopes: &[ActivityScope]) -> u64 {
+    let filter = ActivityFilter {
+        organization_id,
+        scopes: scopes.to_vec(),
+        item_id: None,
+    };
+    let none = PageRequest {
+        limit: 0,
+        offset: 0,
+    };
+    catalog.list_activity(&filter, none).await.unwrap().count
+}
+
+async fn entries_are_counted_per_scope_and_organization(database: TestDatabase) {
+    let (catalog, ann, here, _) = open(&database).await;
+    let other = catalog.create_organization(&ann, "Other", ann.user_id());
+    let other = other.await.unwrap().id;
+    let make = |name| catalog.create_project(&ann, other, NewProject::named(name));
+    // At the same time: no entry may be lost, and none may wait for another for ever.
+    let (a, b, c) = tokio::join!(make("A"), make("B"), make("C"));
+    for made in [a, b, c] {
+        made.unwrap();
+    }
+    let (project, whole) = (ActivityScope::Project, ActivityScope::Organization);
+    assert_eq!(count(&catalog, other, &[project]).await, 4);
+    assert_eq!(count(&catalog, other, &[whole]).await, 1);
+    assert_eq!(count(&catalog, other, &[project, whole]).await, 5);
+    assert_eq!(count(&catalog, other, &[ActivityScope::Role]).await, 0);
+    assert_eq!(count(&catalog, other, &[]).await, 5);
+    assert_eq!(count(&catalog, here, &[]).await, 3);
+    catalog.delete_organization(&ann, other).await.unwrap();
+    assert_eq!(count(&catalog, other, &[]).await, 0);
+    assert_eq!(count(&catalog, here, &[]).await, 3);
+}
+
+async fn entries_of_older_schemas_are_counted(database: TestDatabase) {
+    let old = database.open_old(BEFORE_COUNTS).await.unwrap();
+    old.close().await.unwrap();
+    let uuid = random_uuid(&database);
+    let insert = format!(
+        "INSERT INTO activity_log (id, organization_id, actor_name, activity, scope, item_id, \
+         detail, created_at) {} SELECT {uuid}, {}, '', 'created', 'Role', 'x', \
+         '{{\"name\": \"\", \"changes\": []}}', i FROM n",
+        numbers(7),
+        if database.is_sqlite() {
+            format!("x'{}'", Uuid::max().simple())
+        } else {
+            format!("'{}'", Uuid::max())
+        },
+    );
+    database.execute(&insert).await.unwrap();
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    assert_eq!(count(&catalog, Uuid::max(), &[]).await, 7);
+    assert_eq!(entries(&catalog, Uuid::max()).await.len(), 7);
 }
