@@ -6,7 +6,8 @@ use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, User,
 };
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 use warp::filters::BoxedFilter;
 use warp::reply::Response;
@@ -15,6 +16,7 @@ use warp::{Filter, Reply};
 pub struct Fixture {
     pub catalog: Catalog,
     pub made: Bootstrap,
+    keys: Mutex<BTreeMap<(String, Vec<String>), String>>,
     api: BoxedFilter<(Response,)>,
     database: TestDatabase,
 }
@@ -78,6 +80,7 @@ impl Fixture {
         Self {
             catalog,
             made,
+            keys: Mutex::default(),
             api: api.map(Reply::into_response).boxed(),
             database,
         }
@@ -112,6 +115,18 @@ impl Fixture {
         key.unwrap().value.expose().to_owned()
     }
 
+    /// The same key whenever somebody needs the same scopes, as nobody may have many keys.
+    pub async fn same_key_of(&self, email: &str, scopes: &[String]) -> String {
+        let mut keys = self.keys.lock().await;
+        let wanted = (email.to_owned(), scopes.to_vec());
+        if let Some(key) = keys.get(&wanted) {
+            return key.clone();
+        }
+        let key = self.key_of(email, scopes).await;
+        keys.insert(wanted, key.clone());
+        key
+    }
+
     /// A key for everything, of a new member of the first organization.
     pub async fn member(&self, email: &str, level: Level) -> String {
         self.member_of(self.made.organization_id, email, level)
@@ -137,6 +152,13 @@ impl Fixture {
             .await;
         let contents = self.database.sqlite_contents().await.unwrap();
         contents.into_iter().collect()
+    }
+
+    /// Fails if anything is kept that was not, or the other way round.
+    pub async fn must_have(&self, before: &BTreeSet<String>, case: &str) {
+        let after = self.contents().await;
+        let changed: Vec<_> = after.symmetric_difference(before).collect();
+        assert!(changed.is_empty(), "{case}: {changed:#?}");
     }
 
     /// Changes what no request can, such as when something was made.

@@ -1,4 +1,5 @@
-//! Each row with the ids of another organization: nothing is found, nothing is changed.
+//! Each row with ids of another organization and with ids that are none: nothing is found, nothing
+//! is changed.
 
 use super::table::{Access, Row, Table};
 use super::two_worlds;
@@ -7,6 +8,17 @@ use serde_json::json;
 
 /// Ids that are secrets rather than names: who has one may use it.
 const SECRETS: [&str; 1] = ["signup"];
+/// What is no id of anything.
+const NONSENSE: [&str; 8] = [
+    "x",
+    "0",
+    "-1",
+    "99999999999999999999",
+    "00000000-0000-0000-0000-000000000000",
+    "%00",
+    "%ff",
+    "@nobody",
+];
 
 /// The ids of a row, by the part of the path before each.
 fn named(row: &Row) -> Vec<String> {
@@ -52,7 +64,77 @@ async fn what_is_of_another_organization_is_not_there() {
         }
     }
     assert!(asked > 150, "{asked}");
-    let after = fixture.contents().await;
-    let changed: Vec<_> = after.symmetric_difference(&before).collect();
-    assert!(changed.is_empty(), "{changed:#?}");
+    fixture.must_have(&before, "afterwards").await;
+}
+
+#[tokio::test]
+async fn what_is_no_id_is_not_there() {
+    let (fixture, mine, _) = two_worlds().await;
+    let operator = fixture.key_of(&mine.people[0].1, &["*", "operator"]).await;
+    let before = fixture.contents().await;
+    for row in Table::read().rows {
+        let ids = row.path.matches(':').count();
+        let body = row.body.as_ref();
+        let body = body.map_or_else(|| json!({}), |body| mine.body(body));
+        for (wrong, id) in (0..ids).flat_map(|wrong| NONSENSE.map(|id| (wrong, id))) {
+            let path = path_of(&row.path, |number, segment| {
+                let right = mine.id(segment);
+                if number == wrong { id } else { right }.to_owned()
+            });
+            let answer = fixture
+                .call_with(&operator, &row.method, &path, &body)
+                .await;
+            let expected = (404, "not_found", None);
+            assert_eq!(answer.error(), expected, "{} {path}", row.method);
+        }
+    }
+    fixture.must_have(&before, "afterwards").await;
+}
+
+#[tokio::test]
+async fn what_a_body_names_must_be_ones_own() {
+    let (fixture, mine, theirs) = two_worlds().await;
+    let team: i64 = theirs.id("projects").parse().unwrap();
+    let access = json!([{ "id": team, "level": 1 }]);
+    let asked = json!({
+        "source": "Other", "method": "export", "total_events": 1, "events_per_minute": 1,
+    });
+    let key = json!({ "label": "Key", "scopes": ["role:read"] });
+    let invite = json!({ "target_email": "new@example.org" });
+    let holders = "organizations/:id/roles/:id/role_memberships";
+    let table = [
+        (holders, json!({}), "user_uuid", json!(theirs.id("members"))),
+        (holders, json!({}), "user_uuid", json!(uuid::Uuid::nil())),
+        (
+            "organizations/:id/invites",
+            invite,
+            "private_project_access",
+            access,
+        ),
+        (
+            "organizations/:id/historical_migrations",
+            asked,
+            "team_id",
+            json!(team),
+        ),
+        (
+            "personal_api_keys",
+            key,
+            "scoped_organizations",
+            json!([theirs.id("organizations")]),
+        ),
+    ];
+    let before = fixture.contents().await;
+    for (path, mut body, field, value) in table {
+        let path = mine.path(&format!("/api/{path}/"));
+        body[field] = value;
+        let answer = fixture.call_with(&mine.key, "POST", &path, &body).await;
+        let (status, code, _) = answer.error();
+        assert_eq!(
+            (status, code),
+            (400, "invalid_input"),
+            "{path} {body}: {answer:?}"
+        );
+    }
+    fixture.must_have(&before, "afterwards").await;
 }
