@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `destination` | types of destinations and their fields; no I/O |
 //! | `interval` | how long windows are; no I/O |
+//! | `latest` | the newest runs of exports |
 //! | `write` | create, change, delete |
 //! | `pause` | pause and unpause |
 //! | `runs`, `backfills` | what people ask of them: list, start, retry, cancel |
@@ -18,6 +19,7 @@ mod backfills;
 mod deeds;
 mod destination;
 mod interval;
+mod latest;
 mod logs;
 mod making;
 mod pause;
@@ -40,17 +42,14 @@ use crate::error::{CatalogError, ChangeError};
 use crate::page::{Page, PageRequest};
 use crate::secrets::{SecretError, SecretKey};
 use crate::transaction::{Abort, locked};
+use latest::with_runs;
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, JoinType,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, RelationDef, Select,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use std::collections::BTreeMap;
-
-/// How many runs are answered with an export.
-const LATEST_RUNS: i64 = 10;
 
 /// Whose exports are meant: of an organization, or of one of its projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,41 +166,4 @@ async fn found_for_change(
 
 fn not_found(id: Uuid) -> ChangeError {
     ChangeError::not_found("batch export", &id)
-}
-
-/// Adds the newest runs, in one statement for all. The ordinals make that a range of an index,
-/// however many runs there are.
-async fn with_runs<C: ConnectionTrait>(
-    db: &C,
-    found: Vec<exports::Model>,
-) -> Result<Vec<SeenBatchExport>, DbErr> {
-    if found.iter().all(|export| export.runs_count == 0) {
-        let none = |export| SeenBatchExport {
-            export,
-            latest_runs: Vec::new(),
-        };
-        return Ok(found.into_iter().map(none).collect());
-    }
-    let ids = found.iter().map(|export| export.id);
-    let export: RelationDef = run_rows::Entity::belongs_to(exports::Entity)
-        .from(run_rows::Column::BatchExportId)
-        .to(exports::Column::Id)
-        .into();
-    let oldest = Expr::col((exports::Entity, exports::Column::RunsCount)).sub(LATEST_RUNS);
-    let latest = run_rows::Entity::find()
-        .join(JoinType::InnerJoin, export)
-        .filter(exports::Column::Id.is_in(ids))
-        .filter(Expr::col((run_rows::Entity, run_rows::Column::Ordinal)).gt(oldest))
-        .order_by_desc(run_rows::Column::Ordinal)
-        .all(db)
-        .await?;
-    let mut by_export: BTreeMap<Uuid, Vec<run_rows::Model>> = BTreeMap::new();
-    for run in latest {
-        by_export.entry(run.batch_export_id).or_default().push(run);
-    }
-    let with = |export: exports::Model| SeenBatchExport {
-        latest_runs: by_export.remove(&export.id).unwrap_or_default(),
-        export,
-    };
-    Ok(found.into_iter().map(with).collect())
 }

@@ -5,6 +5,7 @@ use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveActiveEnum, DeriveEntityModel, DerivePrimaryKey, DeriveRelation,
     EntityTrait, EnumIter, PrimaryKeyTrait, Uuid,
 };
+use serde::Deserialize;
 
 /// One run: a window of an export on its way.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -42,7 +43,7 @@ pub struct Model {
 }
 
 /// How far a run or a backfill is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "PascalCase")]
 pub enum RunStatus {
     /// It waits for its turn.

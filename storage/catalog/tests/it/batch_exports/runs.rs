@@ -4,8 +4,8 @@ use super::{HOUR, Stand, blame};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter, RunOrder,
-    RunProgress, RunStatus, UtcTime,
+    ActivityScope, BackfillRange, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter,
+    RunOrder, RunProgress, RunStatus, UtcTime,
 };
 use uuid::Uuid;
 
@@ -14,6 +14,7 @@ on_both!(
     runs_are_filtered_and_ordered,
     an_ended_run_is_retried_and_an_open_one_cancelled,
     runs_of_others_are_not_there,
+    an_export_shows_its_runs_as_they_are,
     runs_that_begin_together_are_numbered_without_gaps,
 );
 
@@ -291,4 +292,31 @@ async fn runs_that_begin_together_are_numbered_without_gaps(database: TestDataba
     }
     ordinals.sort_unstable();
     assert_eq!(ordinals, (1..=20).collect::<Vec<_>>());
+}
+
+/// Runs come with their export by another way than alone.
+async fn an_export_shows_its_runs_as_they_are(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, place) = (&stand.fixture.catalog, stand.place());
+    let export_id = stand.made().await.id;
+    let (actor, range) = (&stand.fixture.actor, BackfillRange::default());
+    let backfill = catalog.start_export_backfill(actor, place, export_id, range);
+    let new = NewRun {
+        backfill_id: Some(backfill.await.unwrap().id),
+        data_interval_start: None,
+        data_interval_end: UtcTime(i64::MAX),
+    };
+    let run = catalog.begin_export_run(export_id, new).await.unwrap();
+    let told = RunProgress {
+        latest_error: Some("\"no\",\n\\ é\u{1}🚰".to_owned()),
+        ..progress(RunStatus::FailedRetryable)
+    };
+    catalog.record_export_run(run.id, told).await.unwrap();
+    let bare = begun(&stand, export_id, 2).await;
+    let shown = catalog.batch_export(place, export_id).await.unwrap();
+    let shown = shown.unwrap().latest_runs;
+    let filter = RunFilter::default();
+    let listed = catalog.list_export_runs(place, export_id, filter, ALL);
+    assert_eq!(shown, listed.await.unwrap().unwrap().rows);
+    assert_eq!((shown.len(), &shown[0]), (2, &bare));
 }
