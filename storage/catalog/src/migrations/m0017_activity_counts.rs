@@ -61,27 +61,38 @@ async fn counts(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     connection.execute_unprepared(trigger).await.map(drop)
 }
 
-/// Both end with the scope, so that entries of other scopes are passed over without reading them.
+/// The order of lists.
+const NEWEST: [&str; 2] = ["created_at", "id"];
+
+/// One for each filter. With several scopes at once it is the first, which ends with the scope, so
+/// that entries of others are passed over without reading them.
+const INDEXES: [(&str, &[&str], &[&str]); 3] = [
+    ("activity_log_newest", &[], &["scope"]),
+    ("activity_log_of_scope", &["scope"], &[]),
+    ("activity_log_of_item", &["item_id"], &["scope"]),
+];
+
 async fn indexes(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
-    for (name, by_item) in [
-        ("activity_log_newest", false),
-        ("activity_log_of_item", true),
-    ] {
-        let mut old = Index::drop();
-        old.name(name).table("activity_log");
-        manager.drop_index(old).await?;
+    for old in ["activity_log_newest", "activity_log_of_item"] {
+        let mut index = Index::drop();
+        index.name(old).table("activity_log");
+        manager.drop_index(index).await?;
+    }
+    for (name, filtered, last) in INDEXES {
         let mut index = Index::create();
         index
             .name(name)
             .table("activity_log")
             .col("organization_id");
-        if by_item {
-            index.col("item_id");
+        for column in filtered {
+            index.col(*column);
         }
-        index
-            .col(("created_at", IndexOrder::Desc))
-            .col(("id", IndexOrder::Desc))
-            .col("scope");
+        for column in NEWEST {
+            index.col((column, IndexOrder::Desc));
+        }
+        for column in last {
+            index.col(*column);
+        }
         manager.create_index(index).await?;
     }
     Ok(())
