@@ -69,6 +69,7 @@ fn millrace(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
     let project = Project {
         team_id: TeamId(1),
         anonymize_ips: false,
+        ingested_event: true,
     };
     group.bench_function(format!("millrace/{name}"), |bencher| {
         bencher.iter(|| {

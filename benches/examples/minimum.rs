@@ -83,6 +83,7 @@ fn parse_of(body: Vec<u8>) -> impl FnMut() {
     let project = Project {
         team_id: TeamId(1),
         anonymize_ips: false,
+        ingested_event: true,
     };
     let mut parser = Parser::default();
     move || {

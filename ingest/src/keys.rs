@@ -16,9 +16,11 @@
 //! brought in from elsewhere, whose list is kept here.
 
 mod changes;
+mod first_events;
 mod lookup;
 mod memo;
 
+use first_events::FirstEvents;
 use lookup::Pending;
 use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
 use millrace_catalog::{Catalog, CatalogError};
@@ -61,6 +63,8 @@ struct Shared {
     unknown: Cache<Arc<str>, Validity>,
     /// One entry for each look-up under way; whoever wants the same key waits for it.
     lookups: Mutex<HashMap<Arc<str>, Pending>>,
+    /// Projects of which the catalog is to note that they have events.
+    first_events: Mutex<FirstEvents>,
     /// Goes up with every change of any key.
     generation: AtomicU64,
     /// Until when the catalog is taken for unreachable, on `ticks`.
@@ -96,6 +100,7 @@ impl Keys {
             found: Cache::new(FOUND_MAX),
             unknown: Cache::new(UNKNOWN_MAX),
             lookups: Mutex::default(),
+            first_events: Mutex::default(),
             generation: AtomicU64::new(0),
             unreachable_until: AtomicU64::new(0),
             imported: Mutex::default(),

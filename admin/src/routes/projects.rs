@@ -118,6 +118,7 @@ pub(crate) struct ProjectItem {
     name: String,
     completed_snippet_onboarding: bool,
     has_completed_onboarding_for: Option<Value>,
+    /// Whether it ever got an event.
     ingested_event: bool,
     is_demo: bool,
     /// IANA name.
@@ -136,7 +137,7 @@ impl From<Project> for ProjectItem {
             name: project.name,
             completed_snippet_onboarding: false,
             has_completed_onboarding_for: None,
-            ingested_event: false,
+            ingested_event: project.ingested_event,
             is_demo: false,
             timezone: project.timezone,
             access_control: false,

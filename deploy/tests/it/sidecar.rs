@@ -50,8 +50,14 @@ fn keys_live_and_end(ingest: &Server, admin: &Server) {
     let (status, made) = ask(admin, "POST", PROJECTS, &json!({"name": "Shop"}));
     assert_eq!(status, 201, "{made}");
     let first = made["api_token"].as_str().unwrap();
+    assert_eq!(made["ingested_event"], false);
     assert_eq!(capture(ingest, first), 200, "a new key works at once");
     let path = format!("{PROJECTS}{}/", made["id"]);
+    eventually("the note of the first event", || {
+        let (status, project) = ask(admin, "GET", &path, &Value::Null);
+        assert_eq!(status, 200, "{project}");
+        (project["ingested_event"] == true).then_some(())
+    });
     let (status, reset) = ask(admin, "PATCH", &format!("{path}reset_token/"), &json!({}));
     assert_eq!(status, 200, "{reset}");
     let second = reset["api_token"].as_str().unwrap();

@@ -85,4 +85,6 @@ pub struct Project {
     pub team_id: TeamId,
     /// Whether clients' addresses are kept out of its events.
     pub anonymize_ips: bool,
+    /// Whether it is noted that it has events. Nothing to the parser, which hands it on.
+    pub ingested_event: bool,
 }

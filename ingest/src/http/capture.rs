@@ -15,7 +15,7 @@ use http::HeaderValue;
 use hyper::body::Incoming;
 use millrace_parse::{ApiError, Facts, KeyLookup, ParseError, Parsed, Protocol};
 use millrace_pipeline::{Refusal, Slot};
-use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, Table};
+use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, Table, TeamId};
 use std::rc::Rc;
 
 /// Keys that one request may make us look up; a request has one, and more is a mistake of ours.
@@ -52,13 +52,13 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         true => None,
         false => Some(reserve(call.core, lane, json.len())?),
     };
-    let parsed = parse(call, &json, &facts).await?;
+    let Taken { parsed, unnoted } = parse(call, &json, &facts).await?;
     let told = Told::of(&parsed, call.route == Route::V1);
     json.recycle(&call.core.buffers);
     if stores(&parsed)
         && let Some(slot) = slot
     {
-        store(call, slot, parsed, told.plain()).await?;
+        store(call, slot, Taken { parsed, unnoted }, told.plain()).await?;
     } else {
         call.core.parser.borrow_mut().recycle(parsed.batch);
     }
@@ -95,20 +95,34 @@ fn protocol<'a>(call: &Call<'a>) -> Result<Protocol<'a>, ApiError> {
     })
 }
 
+/// A request that was understood.
+struct Taken {
+    parsed: Parsed,
+    /// Its key and project, if it is not noted of the project that it has events.
+    unnoted: Option<(Box<str>, TeamId)>,
+}
+
 /// Parses, and looks up the key when it is not in the cache.
-async fn parse(call: &Call<'_>, json: &[u8], facts: &Facts<'_>) -> Result<Parsed, ApiError> {
+async fn parse(call: &Call<'_>, json: &[u8], facts: &Facts<'_>) -> Result<Taken, ApiError> {
     let keys = &call.core.shared.deps.keys;
     let mut looked_up: Vec<(String, KeyLookup)> = Vec::new();
+    let mut unnoted = None;
     loop {
-        let mut find = |key: &str| match looked_up.iter().find(|(known, _)| known == key) {
-            Some((_, lookup)) => *lookup,
-            None => keys.cached(key),
+        let mut find = |key: &str| {
+            let known = looked_up.iter().find(|(known, _)| known == key);
+            let lookup = known.map_or_else(|| keys.cached(key), |(_, lookup)| *lookup);
+            if let KeyLookup::Found(project) = lookup
+                && !project.ingested_event
+            {
+                unnoted = Some((key.into(), project.team_id));
+            }
+            lookup
         };
         let started = call.now();
         let result = call.core.parser.borrow_mut().parse(json, facts, &mut find);
         call.took(Stage::Parse, started);
         match result {
-            Ok(parsed) => return Ok(parsed),
+            Ok(parsed) => return Ok(Taken { parsed, unnoted }),
             Err(ParseError::Refused(error)) => return Err(error),
             Err(ParseError::NeedsKey(key)) if looked_up.len() < LOOKUPS_MAX => {
                 let found = keys
@@ -123,8 +137,10 @@ async fn parse(call: &Call<'_>, json: &[u8], facts: &Facts<'_>) -> Result<Parsed
 }
 
 /// Stores a batch, unless it was stored when it was sent before.
-async fn store(call: &Call<'_>, slot: Slot, parsed: Parsed, plain: bool) -> Result<(), ApiError> {
+async fn store(call: &Call<'_>, slot: Slot, taken: Taken, plain: bool) -> Result<(), ApiError> {
     let core = call.core;
+    let Taken { parsed, unnoted } = taken;
+    let unnoted = unnoted.filter(|_| parsed.accepted > 0);
     let fingerprint = parsed.fingerprint;
     if core.shared.resends.knows(fingerprint) {
         core.metrics.resent();
@@ -132,7 +148,7 @@ async fn store(call: &Call<'_>, slot: Slot, parsed: Parsed, plain: bool) -> Resu
         return Ok(());
     }
     let started = call.now();
-    let committed = commit(Rc::clone(core), slot, parsed.batch, fingerprint);
+    let committed = commit(Rc::clone(core), slot, parsed.batch, fingerprint, unnoted);
     let committed = core.orphans.adopt(committed).await;
     call.took(Stage::Commit, started);
     committed.map_err(|refusal| refused(core, refusal))?;
@@ -149,9 +165,13 @@ async fn commit(
     slot: Slot,
     batch: Batch,
     fingerprint: Option<u128>,
+    unnoted: Option<(Box<str>, TeamId)>,
 ) -> Result<(), Refusal> {
     let committed = slot.submit(batch).await?;
     core.shared.resends.remember(fingerprint);
+    if let Some((key, team_id)) = unnoted {
+        core.shared.deps.keys.note_first_event(&key, team_id);
+    }
     core.parser.borrow_mut().recycle(emptied(committed.spent));
     Ok(())
 }

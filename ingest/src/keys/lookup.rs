@@ -80,6 +80,7 @@ impl Lookup {
             let project = self.shared.ask(row).await?.map(|row| Project {
                 team_id: row.team_id,
                 anonymize_ips: row.anonymize_ips,
+                ingested_event: row.ingested_event,
             });
             let looked = Looked {
                 project,

@@ -32,6 +32,7 @@ const EMPTY: Slot = Slot {
         project: Project {
             team_id: millrace_rows::TeamId(0),
             anonymize_ips: false,
+            ingested_event: false,
         },
         validity: Validity {
             generation: 0,

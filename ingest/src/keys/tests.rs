@@ -1,6 +1,8 @@
 //! Time is set forward by hand; on the single-threaded runtime a look-up begins only when the
 //! test awaits, so what overlaps is certain.
 
+mod first_events;
+
 use super::lookup::{LOOKUPS_MAX, Looked};
 use super::{
     CatalogUnavailable, FOUND_MICROS, Keys, Ordering, RETRY_MICROS, UNKNOWN_MAX, UNKNOWN_MICROS,
@@ -45,6 +47,7 @@ impl Fixture {
             project: Project {
                 team_id: made.team_id,
                 anonymize_ips: false,
+                ingested_event: false,
             },
             database,
         }

@@ -31,6 +31,7 @@ pub fn find(key: &str) -> KeyLookup {
         KEY | "phc_private" => KeyLookup::Found(Project {
             team_id: TEAM,
             anonymize_ips: key == "phc_private",
+            ingested_event: true,
         }),
         "phc_later" => KeyLookup::Missing,
         _ => KeyLookup::Unknown,

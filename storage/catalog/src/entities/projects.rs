@@ -28,11 +28,13 @@ pub struct Model {
     pub api_token_imported: bool,
     /// Whether clients' addresses are left out of events.
     pub anonymize_ips: bool,
+    /// Whether it ever got an event; set by the ingestion path and never taken back.
+    pub ingested_event: bool,
     /// IANA name.
     pub timezone: String,
     /// When it was made.
     pub created_at: UtcTime,
-    /// When a field last changed.
+    /// When a setting last changed.
     pub updated_at: UtcTime,
 }
 

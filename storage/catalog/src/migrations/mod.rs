@@ -18,6 +18,7 @@ mod m0011_proxy_records;
 mod m0012_historical_migrations;
 mod m0013_batch_exports;
 mod m0015_member_counts;
+mod m0016_ingested_event;
 mod m0017_activity_counts;
 
 use crate::connect::begin_write;
@@ -47,6 +48,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0012_historical_migrations::Migration),
             Box::new(m0013_batch_exports::Migration),
             Box::new(m0015_member_counts::Migration),
+            Box::new(m0016_ingested_event::Migration),
             Box::new(m0017_activity_counts::Migration),
         ]
     }

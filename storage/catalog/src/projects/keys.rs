@@ -23,6 +23,8 @@ pub struct ProjectKey {
     pub team_id: TeamId,
     /// Whether clients' addresses are left out of its events.
     pub anonymize_ips: bool,
+    /// Whether it is noted that it has events; see [`Catalog::note_first_event`].
+    pub ingested_event: bool,
 }
 
 impl Catalog {
@@ -33,18 +35,20 @@ impl Catalog {
     ///
     /// What the database says.
     pub async fn project_by_key(&self, key: &str) -> Result<Option<ProjectKey>, CatalogError> {
-        let row: Option<(i64, bool)> = projects::Entity::find()
+        let row: Option<(i64, bool, bool)> = projects::Entity::find()
             .select_only()
             .column(projects::Column::Id)
             .column(projects::Column::AnonymizeIps)
+            .column(projects::Column::IngestedEvent)
             .filter(projects::Column::ApiToken.eq(key))
             .into_tuple()
             .one(&self.db)
             .await
             .map_err(|error| self.error(&error))?;
-        Ok(row.map(|(id, anonymize_ips)| ProjectKey {
+        Ok(row.map(|(id, anonymize_ips, ingested_event)| ProjectKey {
             team_id: TeamId(id),
             anonymize_ips,
+            ingested_event,
         }))
     }
 

@@ -3,11 +3,13 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `keys` | the keys with which events are posted |
+//! | `first_event` | whether a project ever got an event |
 //! | `change` | settings, deletion |
 //! | `chosen` | the project that a new thing belongs to |
 
 mod change;
 mod chosen;
+mod first_event;
 mod keys;
 
 pub use change::ProjectChange;
@@ -248,6 +250,7 @@ pub(crate) async fn insert_project<C: ConnectionTrait>(
         api_token_imported: ActiveValue::Set(is_imported(&new.key)),
         api_token: ActiveValue::Set(Some(new.key)),
         anonymize_ips: ActiveValue::Set(new.anonymize_ips),
+        ingested_event: ActiveValue::Set(false),
         timezone: ActiveValue::Set(new.timezone),
         created_at: ActiveValue::Set(now),
         updated_at: ActiveValue::Set(now),

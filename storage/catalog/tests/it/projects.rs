@@ -12,6 +12,7 @@ on_both!(
     lists_are_searched_and_paged,
     a_deleted_project_is_gone_and_its_key_dead,
     an_organization_has_at_most_1500_projects,
+    the_first_event_is_noted_once_and_is_nobodys_change,
 );
 
 async fn first(stand: &Stand) -> Project {
@@ -199,4 +200,28 @@ async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
         .catalog
         .create_project(&ann, id, NewProject::named("One more"));
     assert_eq!(blame(refused.await).0, "permission_denied");
+}
+
+async fn the_first_event_is_noted_once_and_is_nobodys_change(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let before = first(&stand).await;
+    let id = TeamId(before.id);
+    let entry = stand.newest_entry().await;
+    let version = stand.catalog.keys_version().await.unwrap();
+    let key = before.api_token.clone().unwrap();
+    for noted in [false, true, true] {
+        let found = stand.catalog.project_by_key(&key).await.unwrap().unwrap();
+        assert_eq!(found.ingested_event, noted);
+        stand.catalog.note_first_event(id).await.unwrap();
+    }
+    let after = first(&stand).await;
+    let expected = Project {
+        ingested_event: true,
+        ..before
+    };
+    assert_eq!(after, expected);
+    assert_eq!(stand.newest_entry().await, entry);
+    assert_eq!(stand.catalog.keys_version().await.unwrap(), version);
+    let gone = TeamId(id.0 + 1_000);
+    stand.catalog.note_first_event(gone).await.unwrap();
 }

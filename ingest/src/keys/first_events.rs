@@ -1,0 +1,104 @@
+//! Noting in the catalog that a project has events.
+//!
+//! Beside the requests and never in their way: projects wait in a set until one task has told the
+//! catalog of them, one after the other. What is lost because the set is full, the catalog fails
+//! or the process ends is made good by the project's next events, whose answer from the cache
+//! still says that nothing is noted. Another process notices at its next look-up of the key.
+
+use super::{Keys, QUERY_TIMEOUT, RETRY_MICROS, Shared, lock, memo};
+use millrace_rows::TeamId;
+use moka::ops::compute::Op;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Projects that wait at a time.
+const WAITING_MAX: usize = 1_024;
+
+/// What is to be noted.
+#[derive(Default)]
+pub(super) struct FirstEvents {
+    /// Projects, each with the key that its events came with.
+    pub(super) waiting: BTreeMap<TeamId, Arc<str>>,
+    /// Whether a task works on them.
+    pub(super) is_worked_on: bool,
+    /// Until when the catalog is left alone after it failed, on the cache's ticks.
+    paused_until: u64,
+}
+
+impl Keys {
+    /// Sees to it that the catalog notes that the project of this key has events. For those of
+    /// which [`millrace_parse::Project::ingested_event`] says that it is not noted. Never waits.
+    pub fn note_first_event(&self, key: &str, team_id: TeamId) {
+        let shared = &self.0;
+        if let Some(found) = shared.found.get(key)
+            && found.project.ingested_event
+        {
+            // It is, and this thread did not know.
+            memo::remember(shared.id, key, found);
+            return;
+        }
+        if shared.is_unreachable() {
+            return;
+        }
+        let mut first = lock(&shared.first_events);
+        let is_paused = shared.ticks.now_micros() < first.paused_until;
+        if is_paused || first.waiting.len() >= WAITING_MAX {
+            return;
+        }
+        first.waiting.entry(team_id).or_insert_with(|| key.into());
+        if !first.is_worked_on {
+            first.is_worked_on = true;
+            let noting = shared.clone().note_all();
+            shared.catalog.runtime().spawn(noting);
+        }
+    }
+}
+
+impl Shared {
+    /// Tells the catalog of all who wait.
+    async fn note_all(self: Arc<Self>) {
+        while let Some((team_id, key)) = self.next_waiting() {
+            let noting = self.catalog.note_first_event(team_id);
+            match tokio::time::timeout(QUERY_TIMEOUT, noting).await {
+                Ok(Ok(())) => {
+                    self.remember_noted(&key);
+                    lock(&self.first_events).waiting.remove(&team_id);
+                }
+                Ok(Err(error)) => self.pause_noting(&error.to_string()),
+                Err(_) => self.pause_noting("no answer in time"),
+            }
+        }
+    }
+
+    /// Who is next; if nobody is, the task ends.
+    fn next_waiting(&self) -> Option<(TeamId, Arc<str>)> {
+        let mut first = lock(&self.first_events);
+        let next = first.waiting.first_key_value();
+        let next = next.map(|(team_id, key)| (*team_id, key.clone()));
+        first.is_worked_on = next.is_some();
+        next
+    }
+
+    /// So that later events cost nothing. A key that was forgotten meanwhile stays forgotten.
+    fn remember_noted(&self, key: &Arc<str>) {
+        let noted = |entry: Option<moka::Entry<Arc<str>, super::Found>>| match entry {
+            Some(entry) => {
+                let mut found = entry.into_value();
+                found.project.ingested_event = true;
+                Op::Put(found)
+            }
+            None => Op::Nop,
+        };
+        self.found.entry(key.clone()).and_compute_with(noted);
+    }
+
+    fn pause_noting(&self, reason: &str) {
+        tracing::warn!(
+            reason,
+            "the first events of a project could not be noted yet"
+        );
+        let mut first = lock(&self.first_events);
+        first.waiting.clear();
+        first.paused_until = self.ticks.now_micros() + RETRY_MICROS;
+    }
+}
