@@ -294,6 +294,7 @@ impl From<ChangeError> for ApiError {
         match error {
             ChangeError::Catalog(error) => error.into(),
             ChangeError::Forbidden(detail) => Self::forbidden(detail),
+            ChangeError::FeatureMissing(feature) => Self::feature_missing(feature),
             other => match other.violation() {
                 Some(broken) => Self::invalid(broken.code, broken.field.as_deref(), broken.detail),
                 // Of a path: what is named in a body and is not there is a violation.

@@ -23,8 +23,6 @@ const RESET: &str = "/api/organizations/{organization_id}/projects/{project_id}/
 /// `organization:*` is accepted for projects as well.
 const READ: [Need; 2] = [Need::read("project"), Need::read("organization")];
 const WRITE: [Need; 2] = [Need::write("project"), Need::write("organization")];
-/// Without it there is one project.
-const MORE_PROJECTS: &str = "organizations_projects";
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
@@ -186,14 +184,6 @@ async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
 
 async fn create(context: Context, new: NewBody) -> Result<ProjectBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    if !context
-        .organization()?
-        .organization
-        .has_feature(MORE_PROJECTS)
-        && !context.catalog().list_projects(Some(id)).await?.is_empty()
-    {
-        return Err(ApiError::feature_missing(MORE_PROJECTS));
-    }
     let defaults = NewProject::named(&new.name);
     let new = NewProject {
         timezone: new.timezone.sent().unwrap_or(defaults.timezone),

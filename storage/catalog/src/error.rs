@@ -156,6 +156,9 @@ pub enum ChangeError {
     /// Whoever asked may not do this.
     #[error("{0}")]
     Forbidden(Cow<'static, str>),
+    /// An operator took away from the organization what this needs.
+    #[error("the organization does not have the feature {0}")]
+    FeatureMissing(&'static str),
     /// The database failed.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
@@ -199,11 +202,15 @@ impl ChangeError {
     }
 
     /// The broken rule, whichever variant tells of it; `None` for what is no fault of a value:
-    /// [`ChangeError::NotFound`], [`ChangeError::Forbidden`], [`ChangeError::Catalog`].
+    /// [`ChangeError::NotFound`], [`ChangeError::Forbidden`], [`ChangeError::FeatureMissing`],
+    /// [`ChangeError::Catalog`].
     #[must_use]
     pub fn violation(&self) -> Option<Violation> {
         let (field, code) = match self {
-            Self::NotFound { .. } | Self::Forbidden(_) | Self::Catalog(_) => return None,
+            Self::NotFound { .. }
+            | Self::Forbidden(_)
+            | Self::FeatureMissing(_)
+            | Self::Catalog(_) => return None,
             Self::Invalid(violation) => return Some((**violation).clone()),
             Self::BadName { field, empty, .. } if *empty => (Some(*field), "blank"),
             Self::BadName { field, .. } => (Some(*field), "max_length"),

@@ -13,13 +13,12 @@ pub struct Feature {
     pub description: &'static str,
 }
 
+/// The feature without which an organization has one project at most.
+pub(crate) const MORE_PROJECTS: &str = "organizations_projects";
+
 /// Every feature.
 pub const FEATURES: [Feature; 14] = [
-    feature(
-        "organizations_projects",
-        "Projects",
-        "More than one project",
-    ),
+    feature(MORE_PROJECTS, "Projects", "More than one project"),
     feature(
         "data_pipelines",
         "Data pipelines",

@@ -21,6 +21,7 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::{CatalogError, ChangeError};
+use crate::features::MORE_PROJECTS;
 use crate::level::Level;
 use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
@@ -101,7 +102,7 @@ impl Catalog {
     /// # Errors
     ///
     /// No such organization, a bad name or key, another project has the key, too many projects,
-    /// or the actor may not.
+    /// [`ChangeError::FeatureMissing`] for a second one, or the actor may not.
     pub async fn create_project(
         &self,
         actor: &Actor,
@@ -123,12 +124,15 @@ impl Catalog {
         organization_id: Uuid,
         new: CheckedProject,
     ) -> Result<projects::Model, Abort> {
-        lock_organization(within, organization_id).await?;
+        let organization = lock_organization(within, organization_id).await?;
         must_act_as(within, actor, organization_id, Level::Administrator).await?;
         let had = projects::Entity::find()
             .filter(projects::Column::OrganizationId.eq(organization_id))
             .count(within)
             .await?;
+        if had > 0 && !organization.has_feature(MORE_PROJECTS) {
+            return Err(ChangeError::FeatureMissing(MORE_PROJECTS).into());
+        }
         if had >= PROJECTS_MAX {
             let detail = format!("An organization has at most {PROJECTS_MAX} projects.");
             return Err(ChangeError::forbidden(detail).into());

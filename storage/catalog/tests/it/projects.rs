@@ -2,7 +2,7 @@
 
 use crate::stand::{FIRST, Stand, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, NewProject, PageRequest, Project, ProjectChange};
+use millrace_catalog::{Activity, Actor, NewProject, PageRequest, Project, ProjectChange};
 use millrace_rows::TeamId;
 
 on_both!(
@@ -12,6 +12,7 @@ on_both!(
     lists_are_searched_and_paged,
     a_deleted_project_is_gone_and_its_key_dead,
     an_organization_has_at_most_1500_projects,
+    of_parallel_creations_without_the_feature_one_is_made,
     the_first_event_is_noted_once_and_is_nobodys_change,
 );
 
@@ -200,6 +201,38 @@ async fn an_organization_has_at_most_1500_projects(database: TestDatabase) {
         .catalog
         .create_project(&ann, id, NewProject::named("One more"));
     assert_eq!(blame(refused.await).0, "permission_denied");
+}
+
+async fn of_parallel_creations_without_the_feature_one_is_made(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (by, here) = (Actor::command_line(), stand.organization);
+    let feature = "organizations_projects";
+    let off = [feature.to_owned()];
+    let switched = stand
+        .catalog
+        .set_organization_features(&by, here, &[], &off);
+    switched.await.unwrap();
+    let only = TeamId(first(&stand).await.id);
+    let deleted = stand.catalog.delete_project(&by, here, only);
+    deleted.await.unwrap();
+    let creations = (0..20).map(|number| {
+        let (catalog, ann) = (stand.catalog.clone(), stand.owner.clone());
+        tokio::spawn(async move {
+            let new = NewProject::named(&format!("Project {number}"));
+            catalog.create_project(&ann, here, new).await
+        })
+    });
+    let creations: Vec<_> = creations.collect();
+    let mut made = 0;
+    for creation in creations {
+        match creation.await.unwrap() {
+            Ok(_) => made += 1,
+            refused => assert_eq!(blame(refused), field("payment_required", feature)),
+        }
+    }
+    assert_eq!(made, 1);
+    let left = stand.catalog.list_projects(Some(here)).await.unwrap();
+    assert_eq!(left.len(), 1);
 }
 
 async fn the_first_event_is_noted_once_and_is_nobodys_change(database: TestDatabase) {

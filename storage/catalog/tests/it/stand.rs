@@ -113,6 +113,9 @@ pub fn blame<T: std::fmt::Debug>(
     match (error.violation(), &error) {
         (Some(Violation { field, code, .. }), _) => (code, field),
         (None, ChangeError::Forbidden(_)) => ("permission_denied", None),
+        (None, ChangeError::FeatureMissing(feature)) => {
+            ("payment_required", Some((*feature).to_owned()))
+        }
         (None, ChangeError::NotFound { .. }) => ("not_found", None),
         (None, _) => panic!("{error:?}"),
     }
