@@ -159,8 +159,15 @@ impl Operation {
     pub(crate) fn is_versioned(&self) -> bool {
         match self.method {
             Method::GET => false,
-            Method::POST => self.is_action,
+            Method::POST => self.is_action && self.hangs_on_one_thing(),
             _ => true,
         }
+    }
+
+    /// Whether an action's path goes on from a thing's own, not from a list's.
+    fn hangs_on_one_thing(&self) -> bool {
+        let path = self.path.trim_end_matches('/');
+        let before = path.rsplit_once('/');
+        before.is_some_and(|(before, _)| before.ends_with('}'))
     }
 }

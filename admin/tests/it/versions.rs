@@ -86,6 +86,22 @@ async fn a_change_of_another_version_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn what_is_posted_to_a_list_depends_on_no_version() {
+    let fixture = Fixture::new().await;
+    for (path, status) in [("invites/", 201), ("invites/bulk/", 200)] {
+        let path = format!("{ONE}{path}");
+        let body = json!({ "target_email": format!("{status}@example.com") }).to_string();
+        let made = with(&fixture, "POST", &path, ("if-match", "\"old\""), &body).await;
+        assert_eq!(made.status, status, "{path} {}", made.body);
+    }
+    let document = fixture.get("/api/schema/").await.body;
+    let bulk = "/api/organizations/{organization_id}/invites/bulk/";
+    let bulk = document["paths"][bulk]["post"].to_string();
+    assert!(bulk.contains("IdempotencyKey") && !bulk.contains("IfMatch"));
+    assert!(!bulk.contains("412"), "{bulk}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_changes_of_one_version_one_is_made() {
     let fixture = std::sync::Arc::new(Fixture::new().await);
