@@ -3,7 +3,7 @@
 //! warp takes connection and request apart; which operation is meant, and the stages on the way
 //! to it, are [`stages`]'s.
 
-use crate::change::etag::ChangeLocks;
+use crate::change::lock::ChangeLocks;
 use crate::openapi;
 use crate::request::origin::Peer;
 use crate::request::throttle::Throttle;

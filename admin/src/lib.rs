@@ -7,6 +7,7 @@
 //! | `openapi` | the document that all operations make, and a page of it |
 //! | `app`, `router`, `server` | the whole; from path to operation; the accept loop |
 //! | `stages` | the way of a request, in order |
+//! | `admission` | whether it is let in |
 //! | `request` | its parts: who asks, how often, from where, of what; its body |
 //! | `change` | its end where it changes something: the same one twice, versions of a thing |
 //! | `context`, `services` | what handlers are given |
@@ -28,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod answer;
 mod app;
 pub mod certificates;

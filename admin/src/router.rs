@@ -3,7 +3,7 @@
 use crate::operation::Operation;
 use http::Method;
 use percent_encoding::percent_decode_str;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Everything that can be done at one path.
@@ -61,6 +61,7 @@ impl Router {
                 add(&mut items, operation)?;
             }
         }
+        set_versions(&mut items);
         let items: Vec<Arc<PathItem>> = items.into_iter().map(Arc::new).collect();
         let mut paths = matchit::Router::new();
         for item in &items {
@@ -74,17 +75,6 @@ impl Router {
     /// All paths, in the order of the table.
     pub(crate) fn items(&self) -> &[Arc<PathItem>] {
         &self.items
-    }
-
-    /// How the thing that an operation changes is read, if it can be: the `GET` of its path, or
-    /// of the path that an action hangs on.
-    pub(crate) fn version(&self, operation: &Operation) -> Option<&Arc<Operation>> {
-        if !operation.is_versioned() {
-            return None;
-        }
-        let thing = thing_of(operation.path);
-        let item = self.items.iter().find(|item| item.template == thing)?;
-        item.operation(&Method::GET).filter(|read| !read.is_list)
     }
 
     /// Looks a path up; one slash at its end is ignored.
@@ -103,8 +93,24 @@ impl Router {
     }
 }
 
+/// Tells each change how its thing is read: by the `GET` of its path, or of the path that an
+/// action hangs on.
+fn set_versions(items: &mut [PathItem]) {
+    let reads = items.iter().filter_map(|item| {
+        let read = item.operation(&Method::GET)?;
+        (!read.is_list).then(|| (item.template, read.clone()))
+    });
+    let reads: HashMap<&str, Arc<Operation>> = reads.collect();
+    for operation in items.iter_mut().flat_map(|item| &mut item.operations) {
+        if operation.changes_one_thing() {
+            let version = reads.get(thing_of(operation.path)).cloned();
+            Arc::make_mut(operation).version = version;
+        }
+    }
+}
+
 /// The template up to its last parameter.
-pub(crate) fn thing_of(template: &str) -> &str {
+fn thing_of(template: &str) -> &str {
     match template.rsplit_once("}/") {
         Some((thing, _)) => template.get(..thing.len() + 2).unwrap_or(template),
         None => template,

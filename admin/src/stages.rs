@@ -1,30 +1,30 @@
 //! A request's way, in this order:
 //!
 //! route (404) → authenticate (401) → throttle (429) → scope, membership and level (403, 404) →
-//! method (405) → length of the body (413) → idempotency (409) → body (415, 400) → version (412)
-//! → handler → tag (304).
+//! method (405) → length of the body (413) → key, scope and level once more (401, 403, 404) →
+//! idempotency (409) → body (415, 400) → version (412) → handler → tag (304).
+//!
+//! Key, scope and level are looked at again whenever there was something to wait for, the body or
+//! another change of the same thing, so that a revoked key does not go on writing meanwhile.
 //!
 //! Reads end when the client goes away. Changes do not: from the idempotency key on they run as a
 //! task of their own, so that what was begun is finished and remembered.
 
+use crate::admission::Arrived;
 use crate::answer::response::{self, Success};
 use crate::app::App;
 use crate::change;
 use crate::change::etag;
 use crate::context::{Context, Request};
 use crate::error::ApiError;
-use crate::operation::{Access, Operation};
-use crate::request::auth;
+use crate::operation::Operation;
 use crate::request::body;
 use crate::request::origin::{Origin, Peer};
 use crate::request::request_id;
-use crate::request::scope;
 use crate::request::throttle::Allowance;
-use crate::router::PathItem;
 use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http::{HeaderMap, Method, StatusCode, Uri};
-use millrace_catalog::Need;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -75,7 +75,7 @@ where
                         base_url: origin.base_url,
                     }),
                 };
-                let staged = arrived.pass(app, body, &mut allowance);
+                let staged = pass(arrived, app, body, &mut allowance);
                 let staged = tokio::time::timeout(REQUEST_TIMEOUT, staged).await;
                 staged.unwrap_or_else(|_| Err(ApiError::unavailable()))
             }
@@ -96,97 +96,38 @@ where
     response
 }
 
-/// A request whose path exists.
-struct Arrived {
-    method: Method,
-    address: std::net::IpAddr,
-    item: Arc<PathItem>,
-    request: Arc<Request>,
-}
-
-impl Arrived {
-    async fn pass<S, B>(
-        self,
-        app: &Arc<App>,
-        body: S,
-        allowance: &mut Option<Allowance>,
-    ) -> Result<Success, ApiError>
-    where
-        S: Stream<Item = Result<B, warp::Error>>,
-        B: Buf,
-    {
-        let operation = self.item.operation(&self.method);
-        let context = self.authorize(app, operation, allowance).await?;
-        let Some(operation) = operation else {
-            return Err(ApiError::method_not_allowed(&self.item.allow()));
-        };
-        if self.method == Method::GET {
-            return read(operation, context).await;
-        }
-        let body = match &operation.body {
-            Some(_) => body::gather(&self.request.headers, body).await?,
-            None => Bytes::new(),
-        };
-        let change = change::run(app.clone(), operation.clone(), context, body);
-        let done = tokio::spawn(change.in_current_span()).await;
-        done.unwrap_or_else(|error| {
-            tracing::error!(%error, "a change did not end");
-            Err(ApiError::internal())
-        })
+/// Takes a request whose path exists through the stages.
+async fn pass<S, B>(
+    arrived: Arrived,
+    app: &Arc<App>,
+    body: S,
+    allowance: &mut Option<Allowance>,
+) -> Result<Success, ApiError>
+where
+    S: Stream<Item = Result<B, warp::Error>>,
+    B: Buf,
+{
+    let context = arrived.admit(app, allowance).await?;
+    let Some(operation) = arrived.operation().cloned() else {
+        return Err(ApiError::method_not_allowed(&arrived.item.allow()));
+    };
+    if arrived.method == Method::GET {
+        return read(&operation, context).await;
     }
-
-    /// Authentication, throttle, scope, membership, level. Where the method is not there, what
-    /// reading needs is asked for, so that 405 tells nothing to those who may not look.
-    async fn authorize(
-        &self,
-        app: &Arc<App>,
-        operation: Option<&Arc<Operation>>,
-        allowance: &mut Option<Allowance>,
-    ) -> Result<Context, ApiError> {
-        let mut context = Context {
-            services: app.services.clone(),
-            request: self.request.clone(),
-            caller: None,
-            organization: None,
-            project: None,
-        };
-        let headers = &self.request.headers;
-        let is_open = match operation {
-            Some(operation) => operation.access == Access::Open,
-            None => self
-                .item
-                .operations
-                .iter()
-                .all(|other| other.access == Access::Open),
-        };
-        if is_open && !auth::is_presented(headers) {
-            return Ok(context);
+    let (context, body) = match &operation.body {
+        Some(_) => {
+            let body = body::gather(&arrived.request.headers, body).await?;
+            // The key may have been revoked while the client took its time.
+            (arrived.admit_again(app).await?, body)
         }
-        let catalog = &app.services.catalog;
-        let caller = auth::authenticate(catalog, headers, &app.throttle, self.address).await?;
-        let counted = app.throttle.request(caller.key_id);
-        *allowance = counted.map_err(|refused| {
-            *allowance = Some(refused);
-            ApiError::throttled(refused)
-        })?;
-        match operation {
-            Some(operation) => auth::check_scopes(&caller, operation.scopes)?,
-            None => auth::check_scopes(&caller, &reading(&self.item))?,
-        }
-        scope::resolve(catalog, &caller, &mut context).await?;
-        context.caller = Some(Arc::new(caller));
-        if let Some(operation) = operation {
-            auth::check_access(operation, &context)?;
-        }
-        Ok(context)
-    }
-}
-
-/// The scopes for reading at a path.
-fn reading(item: &PathItem) -> Vec<Need> {
-    let get = item.operation(&Method::GET).or(item.operations.first());
-    let scopes = get.map_or(&[][..], |operation| operation.scopes);
-    scopes.iter().map(|need| Need::read(need.family)).collect()
+        None => (context, Bytes::new()),
+    };
+    let change = change::run(app.clone(), arrived, operation, context, body);
+    let done = tokio::spawn(change.in_current_span()).await;
+    done.unwrap_or_else(|error| {
+        tracing::error!(%error, "a change did not end");
+        Err(ApiError::internal())
+    })
 }
 
 async fn read(operation: &Operation, context: Context) -> Result<Success, ApiError> {

@@ -10,11 +10,6 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use sha2::{Digest, Sha256};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use tokio::sync::{Mutex, MutexGuard};
-
-/// How many things can be changed at the same time, at most.
-const STRIPES: usize = 256;
 
 /// The strong tag of a representation, quotes included.
 pub(crate) fn of(body: &Bytes) -> String {
@@ -53,28 +48,6 @@ fn tags<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<impl Iterator<I
     let values = headers.contains_key(name).then(|| headers.get_all(name))?;
     let texts = values.into_iter().filter_map(|value| value.to_str().ok());
     Some(texts.flat_map(|text| text.split(',').map(str::trim)))
-}
-
-/// The locks of all things; several things may share one.
-pub(crate) struct ChangeLocks {
-    stripes: Vec<Mutex<()>>,
-}
-
-impl ChangeLocks {
-    pub(crate) fn new() -> Self {
-        Self {
-            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
-        }
-    }
-
-    /// Waits until nobody changes the thing; the change is over when the guard is dropped.
-    pub(crate) async fn lock(&self, thing: &str) -> Option<MutexGuard<'_, ()>> {
-        let mut hasher = DefaultHasher::new();
-        thing.hash(&mut hasher);
-        let stripe = hasher.finish() % STRIPES as u64;
-        let stripe = self.stripes.get(usize::try_from(stripe).unwrap_or(0))?;
-        Some(stripe.lock().await)
-    }
 }
 
 #[cfg(test)]

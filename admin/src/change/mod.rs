@@ -4,17 +4,19 @@
 //! |---|---|
 //! | `idempotency` | the same request twice |
 //! | `etag` | versions of a thing |
+//! | `lock` | one change of a thing at a time |
 
 pub(crate) mod etag;
 mod idempotency;
+pub(crate) mod lock;
 
+use crate::admission::Arrived;
 use crate::answer::response::Success;
 use crate::app::App;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::request::body;
-use crate::router::{parameter_names, thing_of};
 use bytes::Bytes;
 use http::Method;
 use idempotency::{Begun, Idempotency};
@@ -25,19 +27,20 @@ use uuid::Uuid;
 /// Makes a change, or replays the answer of the same one.
 pub(crate) async fn run(
     app: Arc<App>,
+    arrived: Arrived,
     operation: Arc<Operation>,
     context: Context,
     body: Bytes,
 ) -> Result<Success, ApiError> {
     if operation.method != Method::POST {
-        return make(&app, &operation, context, &body).await;
+        return make(&app, &arrived, &operation, context, &body).await;
     }
     let idempotency = match Idempotency::begin(&context, &body).await? {
         Begun::Unasked => None,
         Begun::Claimed(idempotency) => Some(idempotency),
         Begun::Done(replay) => return Ok(replay),
     };
-    let outcome = make(&app, &operation, context, &body).await;
+    let outcome = make(&app, &arrived, &operation, context, &body).await;
     if let Some(idempotency) = idempotency {
         idempotency.end(&operation, &outcome).await;
     }
@@ -46,8 +49,9 @@ pub(crate) async fn run(
 
 async fn make(
     app: &App,
+    arrived: &Arrived,
     operation: &Operation,
-    context: Context,
+    mut context: Context,
     bytes: &Bytes,
 ) -> Result<Success, ApiError> {
     let headers = &context.request.headers.clone();
@@ -55,47 +59,83 @@ async fn make(
         Some(schema) => body::check(headers, bytes, schema)?,
         None => Value::Null,
     };
-    let version = app.router.version(operation);
-    // Held until the change is made; see `etag`.
-    let _lock = match version {
-        Some(_) => app.locks.lock(&thing(operation, &context)).await,
-        None => None,
-    };
-    if let Some(read) = version.filter(|_| etag::is_conditional(headers)) {
-        let current = current_tag(read, context.clone()).await?;
-        if !etag::may_change(headers, &current) {
-            return Err(ApiError::precondition_failed());
+    // Held until the change is made; see `lock`.
+    let mut _lock = None;
+    if let Some(read) = &operation.version {
+        _lock = Some(app.locks.lock(thing(read, &context)?).await?);
+        // Whoever had the lock may have changed the project, or taken the caller's key.
+        context = arrived.admit_again(app).await?;
+        if etag::is_conditional(headers) {
+            let current = current_tag(read, context.clone()).await?;
+            if !etag::may_change(headers, &current) {
+                return Err(ApiError::precondition_failed());
+            }
         }
     }
     let answer = (operation.run)(context, body).await?;
     let mut success = Success::of(operation, answer);
-    if operation.has_tag() && version.is_some() {
+    if operation.has_tag() && operation.version.is_some() {
         success.tag = Some(etag::of(&success.body));
     }
     Ok(success)
 }
 
-/// What is changed: its id in one form, whichever of its paths was taken. Things whose ids are
-/// alike share a lock, which costs time and nothing else.
-fn thing(operation: &Operation, context: &Context) -> String {
-    let name = parameter_names(thing_of(operation.path)).last();
-    let of_organization = || {
-        context
-            .organization()
-            .map(|it| it.organization.id.to_string())
+/// What is changed: its kind and its id in one form, whichever of its paths was taken. `read` is
+/// how it is read.
+fn thing(read: &Operation, context: &Context) -> Result<String, ApiError> {
+    let (kind, name) = kind_and_parameter(read.path);
+    let id = match (name, context.text(name)) {
+        ("organization_id", _) => context.organization()?.organization.id.to_string(),
+        ("project_id", _) => context.project()?.id.to_string(),
+        (_, "@me") => context.caller()?.user.uuid.to_string(),
+        (_, "@current") => context.caller()?.key_id.to_string(),
+        (_, text) => match Uuid::parse_str(text) {
+            Ok(id) => id.to_string(),
+            Err(_) => context.integer(name)?.to_string(),
+        },
     };
-    let id = match (name, name.map(|name| context.text(name))) {
-        (Some("organization_id"), _) => of_organization().ok(),
-        (Some("project_id"), _) => context.project().map(|it| it.id.to_string()).ok(),
-        (_, Some("@me")) => context.caller().map(|it| it.user.uuid.to_string()).ok(),
-        (_, Some("@current")) => context.caller().map(|it| it.key_id.to_string()).ok(),
-        (_, Some(text)) => Uuid::parse_str(text).map(|id| id.to_string()).ok(),
-        (_, None) => None,
-    };
-    id.unwrap_or_else(|| context.request.uri.path().to_owned())
+    Ok(format!("{kind} {id}"))
+}
+
+/// The kind that a thing's template names, and the parameter of the thing itself.
+fn kind_and_parameter(template: &str) -> (&str, &str) {
+    let mut parts = template.trim_end_matches('/').rsplit('/');
+    let name = parts.next().unwrap_or_default();
+    let name = name.trim_start_matches('{').trim_end_matches('}');
+    let collection = parts.next().unwrap_or_default();
+    // Views of plugins: one thing can be in several.
+    let is_view = collection.starts_with("pipeline_");
+    (if is_view { "plugins" } else { collection }, name)
 }
 
 async fn current_tag(read: &Operation, context: Context) -> Result<String, ApiError> {
     let answer = (read.run)(context, Value::Null).await?;
     Ok(etag::of(&answer.body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind_and_parameter;
+
+    #[test]
+    fn a_thing_has_one_kind_on_all_its_paths() {
+        let table = [
+            ("{organization_id}/", "organizations", "organization_id"),
+            ("{organization_id}/plugins/{id}/", "plugins", "id"),
+            (
+                "{organization_id}/pipeline_transformations/{id}/",
+                "plugins",
+                "id",
+            ),
+            (
+                "{organization_id}/members/{user_uuid}/",
+                "members",
+                "user_uuid",
+            ),
+        ];
+        for (below, kind, name) in table {
+            let template = format!("/api/organizations/{below}");
+            assert_eq!(kind_and_parameter(&template), (kind, name), "{template}");
+        }
+    }
 }

@@ -103,7 +103,7 @@ fn parameters(operation: &Operation) -> Value {
         Method::POST => parameters.push(shared("IdempotencyKey")),
         _ => {}
     }
-    if operation.is_versioned() {
+    if operation.version.is_some() {
         parameters.push(shared("IfMatch"));
     }
     parameters.push(shared("RequestId"));

@@ -87,7 +87,7 @@ fn failures(operation: &Operation) -> BTreeSet<u16> {
     if operation.method == Method::POST {
         statuses.insert(409);
     }
-    if operation.is_versioned() {
+    if operation.version.is_some() {
         statuses.insert(412);
     }
     if operation.method == Method::GET && operation.has_tag() {

@@ -171,6 +171,8 @@ impl Operation {
             answer,
             is_list: false,
             is_action: false,
+            waits_outside: false,
+            version: None,
             query: Vec::new(),
             failures: Vec::new(),
             shown_once: &[],

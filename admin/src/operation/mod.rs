@@ -125,6 +125,12 @@ pub(crate) struct Operation {
     pub(crate) is_list: bool,
     /// Whether it does something beside reading, creating, changing or deleting.
     pub(crate) is_action: bool,
+    /// Whether its handler waits for other services: no lock may be held meanwhile, so it depends
+    /// on no version.
+    pub(crate) waits_outside: bool,
+    /// How the thing that it changes is read, if it can be: its version is what that answers. The
+    /// router sets it.
+    pub(crate) version: Option<Arc<Operation>>,
     pub(crate) query: Vec<QueryParameter>,
     pub(crate) failures: Vec<Failure>,
     /// Fields of the answer that are secrets, known to nobody once it was sent.
@@ -155,10 +161,12 @@ impl Operation {
         }
     }
 
-    /// Whether it changes one thing, and so may depend on that thing's version.
-    pub(crate) fn is_versioned(&self) -> bool {
+    /// Whether it changes one thing at once, and so may depend on that thing's version, if there
+    /// is one.
+    pub(crate) fn changes_one_thing(&self) -> bool {
         match self.method {
             Method::GET => false,
+            _ if self.waits_outside => false,
             Method::POST => self.is_action && self.hangs_on_one_thing(),
             _ => true,
         }

@@ -82,6 +82,12 @@ impl Operation {
         self
     }
 
+    /// The handler waits for other services: it holds no lock, and depends on no version.
+    pub(crate) fn waits_outside(mut self) -> Self {
+        self.waits_outside = true;
+        self
+    }
+
     /// Fields of the answer that hold secrets: null when the answer is replayed.
     pub(crate) fn shown_once(mut self, fields: &'static [&'static str]) -> Self {
         self.shown_once = fields;

@@ -10,7 +10,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::pin::pin;
+use std::time::Duration;
 
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest body.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
@@ -18,18 +21,36 @@ pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 ///
 /// # Errors
 ///
-/// 413 as soon as it is known to be too long, 400 if the client breaks off.
+/// 413 as soon as it is known to be too long, 400 if the client breaks off or is too slow.
 pub(crate) async fn gather<S, B>(headers: &HeaderMap, stream: S) -> Result<Bytes, ApiError>
 where
     S: Stream<Item = Result<B, warp::Error>>,
     B: Buf,
 {
-    let too_large = || ApiError::payload_too_large(BODY_BYTES_MAX);
     let declared = headers.get(CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|bytes| bytes > BODY_BYTES_MAX as u64) {
-        return Err(too_large());
+        return Err(ApiError::payload_too_large(BODY_BYTES_MAX));
     }
+    within(BODY_TIMEOUT, all_of(stream)).await
+}
+
+async fn within(
+    limit: Duration,
+    gathered: impl Future<Output = Result<Bytes, ApiError>>,
+) -> Result<Bytes, ApiError> {
+    let gathered = tokio::time::timeout(limit, gathered).await;
+    gathered.unwrap_or_else(|_| {
+        let reason = format!("it did not arrive within {} seconds", limit.as_secs());
+        Err(ApiError::parse_error(&reason))
+    })
+}
+
+async fn all_of<S, B>(stream: S) -> Result<Bytes, ApiError>
+where
+    S: Stream<Item = Result<B, warp::Error>>,
+    B: Buf,
+{
     let mut stream = pin!(stream);
     let mut body = BytesMut::new();
     while let Some(chunk) = stream.next().await {
@@ -38,7 +59,7 @@ where
             ApiError::parse_error("it ended early")
         })?;
         if body.len() + chunk.remaining() > BODY_BYTES_MAX {
-            return Err(too_large());
+            return Err(ApiError::payload_too_large(BODY_BYTES_MAX));
         }
         let bytes = chunk.copy_to_bytes(chunk.remaining());
         body.extend_from_slice(&bytes);
@@ -153,6 +174,14 @@ mod tests {
             }
             assert_eq!(is_json(&headers), expected, "{content_type:?} {encoding:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_is_not_waited_for() {
+        let held = futures_util::stream::pending::<Result<Bytes, warp::Error>>();
+        let gathered = within(Duration::ZERO, all_of(held)).await;
+        let expected = ApiError::parse_error("it did not arrive within 0 seconds");
+        assert_eq!(gathered, Err(expected));
     }
 
     #[test]

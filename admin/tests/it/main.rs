@@ -1,6 +1,6 @@
 //! The admin API over a real catalog.
 //!
-//! Rules: requests go through the routes without a socket, except in `server` and
+//! Rules: requests go through the routes without a socket, except in `server`, `held` and
 //! `conformance`; one catalog per
 //! test.
 
@@ -20,6 +20,7 @@ mod dns;
 mod document;
 mod domains;
 mod fixture;
+mod held;
 mod historical_migrations;
 mod idempotency;
 mod invite_mail;

@@ -53,6 +53,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&WRITE)
             .level(Level::Administrator),
         Operation::action(VERIFY, verify)
+            .waits_outside()
             .about("Look for the proof of a domain")
             .note("Without a proof, and without an answer, the domain stays as it is.")
             .scopes(&WRITE)

@@ -23,6 +23,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&WRITE)
             .pipelines_level(),
         Operation::action(paths.upgrade, with(family, upgrade))
+            .waits_outside()
             .about("Install what the catalogue has")
             .note("A plugin that is not in the catalogue stays as it is.")
             .scopes(&WRITE)
