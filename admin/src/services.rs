@@ -4,7 +4,8 @@ use crate::dns::Dns;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
 use ipnet::IpNet;
-use millrace_catalog::Catalog;
+use millrace_catalog::{Catalog, SecretKey};
+use std::path::PathBuf;
 
 /// How the API is set up; [`ApiConfig::default`] suits a service without proxies.
 #[derive(Clone, Debug)]
@@ -22,6 +23,10 @@ pub struct ApiConfig {
     pub wrong_keys_per_minute_max: u32,
     /// The domain below which our reverse proxies answer.
     pub proxy_base_name: String,
+    /// The folder that exports to files stay in; `None`: there are no such exports.
+    pub export_root: Option<PathBuf>,
+    /// Whether exports may go to private networks.
+    pub allow_private_destinations: bool,
 }
 
 impl Default for ApiConfig {
@@ -33,6 +38,8 @@ impl Default for ApiConfig {
             requests_per_hour_max: 4_800,
             wrong_keys_per_minute_max: 30,
             proxy_base_name: "proxy.localhost".to_owned(),
+            export_root: None,
+            allow_private_destinations: false,
         }
     }
 }
@@ -43,6 +50,8 @@ impl Default for ApiConfig {
 pub struct Services {
     /// Where everything is kept.
     pub catalog: Catalog,
+    /// What secrets of destinations are encrypted with.
+    pub secret_key: SecretKey,
     /// How the API is set up.
     pub config: ApiConfig,
     /// Sends mail; `None`: nothing is sent.
@@ -54,11 +63,12 @@ pub struct Services {
 }
 
 impl Services {
-    /// A catalog, and everything else as it is without configuration.
+    /// A catalog and the key of its secrets; everything else as it is without configuration.
     #[must_use]
-    pub fn new(catalog: Catalog) -> Self {
+    pub fn new(catalog: Catalog, secret_key: SecretKey) -> Self {
         Self {
             catalog,
+            secret_key,
             config: ApiConfig::default(),
             outbox: None,
             dns: Dns::new(None),

@@ -3,12 +3,13 @@
 
 use crate::config::Config;
 use crate::open;
+use crate::secret_key;
 use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
 use millrace_admin::mail::Outbox;
 use millrace_admin::plugin_catalogue::PluginCatalogue;
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::Catalog;
+use millrace_catalog::{Catalog, SecretKey};
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ impl Admin {
     /// # Errors
     /// When the address cannot be listened on, or the system has no room for a thread.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
+        let secret_key = secret_key::find(config)?;
         let listener = TcpListener::bind(config.admin_addr)?;
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
@@ -50,7 +52,7 @@ impl Admin {
         std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
-                let outcome = serve(&config, listener, &answers, stopped);
+                let outcome = serve(&config, secret_key, listener, &answers, stopped);
                 if let Err(error) = &outcome {
                     tracing::error!(error = format!("{error:#}"), "the admin API ended");
                 }
@@ -101,6 +103,7 @@ impl Admin {
 
 fn serve(
     config: &Config,
+    secret_key: SecretKey,
     listener: TcpListener,
     catalog_answers: &AtomicBool,
     mut stopped: watch::Receiver<bool>,
@@ -113,7 +116,7 @@ fn serve(
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         let catalog = open::catalog(config).await?;
-        let services = services(config, catalog.clone());
+        let services = services(config, catalog.clone(), secret_key);
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
         tokio::select! {
@@ -139,14 +142,16 @@ async fn look(catalog: &Catalog, answers: &AtomicBool) -> Infallible {
 }
 
 /// What the API works with, as configured.
-fn services(config: &Config, catalog: Catalog) -> Services {
-    let mut services = Services::new(catalog);
+fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
+    let mut services = Services::new(catalog, secret_key);
     services.config = ApiConfig {
         public_url: config.admin_public_url.clone(),
         trusted_proxies: config.trusted_proxies.clone(),
         requests_per_minute_max: config.admin_requests_per_minute_max,
         requests_per_hour_max: config.admin_requests_per_hour_max,
         proxy_base_name: config.proxy_base_name.clone(),
+        export_root: config.export_root.clone(),
+        allow_private_destinations: config.allow_private_destinations,
         ..ApiConfig::default()
     };
     services.outbox = config.mail.clone().map(Outbox::new);

@@ -19,6 +19,7 @@ mod data_dir;
 mod engine;
 mod logging;
 mod open;
+mod secret_key;
 mod serve;
 mod signals;
 

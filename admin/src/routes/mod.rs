@@ -1,6 +1,7 @@
 //! One file for each resource; see [`crate::operation`] for how to add to one.
 
 mod activity;
+mod batch_exports;
 pub(crate) mod documentation;
 mod domains;
 mod historical_migrations;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub(crate) fn operations(published: &Arc<Published>) -> Vec<Operation> {
     [
         activity::operations(),
+        batch_exports::operations(),
         domains::operations(),
         historical_migrations::operations(),
         invites::operations(),

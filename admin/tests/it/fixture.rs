@@ -3,7 +3,8 @@
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, User,
+    Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, SecretKey,
+    User,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +74,7 @@ impl Fixture {
         made: Bootstrap,
         set: impl FnOnce(&mut Services),
     ) -> Self {
-        let mut services = Services::new(catalog.clone());
+        let mut services = Services::new(catalog.clone(), SecretKey::generate().unwrap());
         services.config = Self::unthrottled();
         set(&mut services);
         let api = millrace_admin::routes(services).unwrap();

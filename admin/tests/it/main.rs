@@ -14,6 +14,7 @@
 )]
 
 mod access;
+mod batch_exports;
 mod bodies;
 mod conformance;
 mod dns;

@@ -2,6 +2,7 @@
 
 use crate::Fixture;
 use millrace_admin::{ApiConfig, Services};
+use millrace_catalog::SecretKey;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -21,7 +22,7 @@ impl Served {
         let fixture = Fixture::new().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut services = Services::new(fixture.catalog.clone());
+        let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
         services.config = ApiConfig {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()

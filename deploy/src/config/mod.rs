@@ -18,6 +18,7 @@ use anyhow::{Context, bail};
 use ipnet::IpNet;
 use millrace_admin::mail::MailSettings;
 use millrace_admin::plugin_catalogue::CatalogueSource;
+use millrace_catalog::SecretKey;
 use millrace_pipeline::Ack;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -101,6 +102,12 @@ pub struct Config {
     pub plugin_catalogue: CatalogueSource,
     /// The domain below which our reverse proxies answer: punycode, lower case.
     pub proxy_base_name: String,
+    /// The folder that exports to files stay in.
+    pub export_root: Option<PathBuf>,
+    /// Whether exports may go to private networks.
+    pub allow_private_destinations: bool,
+    /// What secrets are encrypted with; `None`: a key of our own, in the data folder.
+    pub secret_key: Option<SecretKey>,
 }
 
 impl Config {
@@ -151,6 +158,9 @@ impl Config {
             dns_nameserver: nameserver(settings.dns_nameserver.as_deref())?,
             plugin_catalogue: plugin_catalogue(settings.plugin_catalogue.as_deref())?,
             proxy_base_name: proxy_base_name(&settings.proxy_base_name)?,
+            export_root: settings.export_root.as_deref().map(absolute).transpose()?,
+            allow_private_destinations: settings.allow_private_destinations,
+            secret_key: secret_key(settings.secret_key.as_deref())?,
         })
     }
 
@@ -210,6 +220,17 @@ fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
             "smtp_url is set and mail_from is not; give the address that mails come from, such as Millrace <millrace@example.com>"
         ),
         (Some(url), Some(from)) => Ok(Some(MailSettings::new(url, from, None)?)),
+    }
+}
+
+fn secret_key(text: Option<&str>) -> anyhow::Result<Option<SecretKey>> {
+    let Some(text) = text else { return Ok(None) };
+    match SecretKey::parse(text) {
+        Ok(key) => Ok(Some(key)),
+        // The text may be a key with a slip in it, so it is not repeated.
+        Err(error) => {
+            bail!("secret_key cannot be used: {error}; `openssl rand -base64 32` makes one")
+        }
     }
 }
 

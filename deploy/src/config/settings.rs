@@ -202,6 +202,32 @@ pub struct Settings {
         value_name = "DOMAIN"
     )]
     pub proxy_base_name: String,
+    /// Folder that exports to files stay in; without it there are no such exports
+    #[arg(long, global = true, env = "MILLRACE_EXPORT_ROOT", value_name = "DIR")]
+    pub export_root: Option<PathBuf>,
+    /// Let exports go to private networks, too
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_ALLOW_PRIVATE_DESTINATIONS",
+        default_value_t = false,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set
+    )]
+    pub allow_private_destinations: bool,
+    /// Key that secrets of destinations are encrypted with: the base64 of 32 bytes; by default it
+    /// is made at the first start and kept in <data dir>/secret.key
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_SECRET_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
+    pub secret_key: Option<String>,
     /// When a request is answered with success
     #[arg(
         long,

@@ -5,7 +5,12 @@ use bytesize::ByteSize;
 use clap::Command;
 
 /// Settings whose values are never shown.
-const SECRETS: [&str; 3] = ["clickhouse_password", "database_url", "smtp_url"];
+const SECRETS: [&str; 4] = [
+    "clickhouse_password",
+    "database_url",
+    "secret_key",
+    "smtp_url",
+];
 
 /// The settings as a TOML file that would give the same result, sources as comments. `config` is
 /// what they were found to mean.

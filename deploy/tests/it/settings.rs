@@ -99,10 +99,15 @@ fn secrets_are_not_shown() {
             "smtp://u:canary@h",
             "--mail-from",
             "a@example.com",
+            "--secret-key",
+            "Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2E=",
         ],
     );
     let text = format!("{output:?}");
-    assert!(!text.contains("canary"), "{text}");
+    assert!(
+        !text.contains("canary") && !text.contains("Y2FuYXJ5"),
+        "{text}"
+    );
     assert!(line_of(&output, "clickhouse_password").contains("MILLRACE_CLICKHOUSE_PASSWORD"));
 }
 
@@ -125,6 +130,7 @@ fn values_that_make_no_sense_say_what_would() {
             "Ann",
         ),
         (vec!["--dns-nameserver", "resolver"], "resolver"),
+        (vec!["--secret-key", "c2hvcnQ="], "openssl"),
         (vec!["--plugin-catalogue", "ftp://h/p"], "plugins.json"),
         (vec!["--proxy-base-name", "no domain"], "no domain"),
     ];

@@ -52,6 +52,7 @@ async fn what_is_of_another_organization_is_not_there() {
                 .map_or_else(|| json!({}), |body| mine.body(body));
             let is_operators = row.access == Access::Operator;
             let key = if is_operators { &operator } else { &mine.key };
+            let path = row.address(&path);
             let answer = fixture.call_with(key, &row.method, &path, &body).await;
             let expected = (404, "not_found", None);
             assert_eq!(

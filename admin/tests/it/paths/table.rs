@@ -33,6 +33,7 @@ pub struct Row {
     pub empty: bool,
     pub body: Option<Value>,
     pub after: Vec<String>,
+    pub query: Option<String>,
 }
 
 /// Fields and their kinds.
@@ -48,6 +49,7 @@ pub struct Table {
 #[serde(deny_unknown_fields)]
 struct File {
     families: Vec<String>,
+    places: Vec<String>,
     resources: Vec<Resource>,
     shapes: BTreeMap<String, Shape>,
 }
@@ -77,6 +79,7 @@ struct Line {
     body: Option<Value>,
     #[serde(default)]
     after: Vec<String>,
+    query: Option<String>,
     scopes: Option<Vec<String>>,
     level: Option<i16>,
     access: Option<Access>,
@@ -88,7 +91,8 @@ impl Table {
         let rows = file.resources.iter().flat_map(Resource::all);
         Self {
             rows: rows
-                .flat_map(|row| of_families(row, &file.families))
+                .flat_map(|row| of_each(row, "<family>", &file.families))
+                .flat_map(|row| of_each(row, "<place>", &file.places))
                 .collect(),
             shapes: file.shapes,
         }
@@ -127,23 +131,37 @@ impl Resource {
             empty: line.empty,
             body: line.body,
             after: line.after,
+            query: line.query,
         }
     }
 }
 
-fn of_families(row: Row, families: &[String]) -> Vec<Row> {
-    const PLACE: &str = "<family>";
-    if !row.path.contains(PLACE) {
+/// A row once for each of the names that a part of its path stands for.
+fn of_each(row: Row, part: &str, names: &[String]) -> Vec<Row> {
+    if !row.path.contains(part) {
         return vec![row];
     }
-    let rows = families.iter().map(|family| Row {
-        path: row.path.replace(PLACE, family),
+    let rows = names.iter().map(|name| Row {
+        path: row.path.replace(part, name),
+        after: row
+            .after
+            .iter()
+            .map(|call| call.replace(part, name))
+            .collect(),
         ..row.clone()
     });
     rows.collect()
 }
 
 impl Row {
+    /// An address with what a good call asks for.
+    pub fn address(&self, path: &str) -> String {
+        match &self.query {
+            Some(query) => format!("{path}?{query}"),
+            None => path.to_owned(),
+        }
+    }
+
     /// Method and path without the names of ids, which the document has others for.
     pub fn pair(&self) -> String {
         pair(&self.method, &self.path)

@@ -118,6 +118,7 @@ impl Walk {
         let at = self.mine.path("/api/organizations/:id/");
         let set = fixture.call_with(&self.mine.key, "PATCH", &at, &off).await;
         assert_eq!(set.status, 200);
+        self.prepare(&fixture, row).await;
         let path = self.mine.path(&row.path);
         for (level, expected) in [(1, 403), (8, row.status)] {
             let key = self.key(&fixture, row, level, None).await;
@@ -129,7 +130,8 @@ impl Walk {
     async fn prepare(&self, fixture: &Fixture, row: &Row) {
         for call in &row.after {
             let (method, path) = call.split_once(' ').unwrap();
-            let key = self.key_of(fixture, 15, &["operator".to_owned()]).await;
+            let scopes = ["*".to_owned(), "operator".to_owned()];
+            let key = self.key_of(fixture, 15, &scopes).await;
             let path = self.mine.path(path);
             let answer = fixture.call_with(&key, method, &path, &json!({})).await;
             assert_eq!(answer.status, 200, "{call}: {answer:?}");
@@ -143,7 +145,7 @@ impl Walk {
         let body = row.body.as_ref();
         let body = body.map_or_else(String::new, |body| self.mine.body(body).to_string());
         fixture
-            .request(&row.method, path, &headers, body.as_bytes())
+            .request(&row.method, &row.address(path), &headers, body.as_bytes())
             .await
     }
 

@@ -1,7 +1,9 @@
 //! One of everything in an organization, to be named in paths and bodies.
 
 use crate::Fixture;
-use millrace_catalog::{Actor, Family, Level, NewInvite, User};
+use millrace_catalog::{
+    Actor, Family, Level, LogLevel, NewExportLog, NewInvite, NewRun, User, UtcTime,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -74,8 +76,33 @@ impl World {
             let body = json!({ "plugin_type": "source" });
             self.make(fixture, &path, &body).await;
         }
+        self.make_export(fixture).await;
         let key = json!({ "label": "Other", "scopes": ["role:read"] });
         self.make(fixture, "/api/personal_api_keys/", &key).await;
+    }
+
+    /// Of the second project, so that both places of exports have it, with a run that said something.
+    async fn make_export(&mut self, fixture: &Fixture) {
+        let all = "/api/projects/:project_id/batch_exports/";
+        let destination = json!({ "type": "NoOp" });
+        let export = json!({ "name": "Hourly", "interval": "hour", "destination": destination });
+        self.make(fixture, all, &export).await;
+        self.make(fixture, &format!("{all}:id/backfills/"), &json!({}))
+            .await;
+        let id = self.id("batch_exports").parse().unwrap();
+        let window = NewRun {
+            backfill_id: None,
+            data_interval_start: None,
+            data_interval_end: UtcTime(0),
+        };
+        let run = fixture.catalog.begin_export_run(id, window).await.unwrap();
+        self.set("runs", &run.id);
+        let line = NewExportLog {
+            level: LogLevel::Info,
+            message: "Begun".to_owned(),
+        };
+        let written = fixture.catalog.write_export_logs(id, run.id, vec![line]);
+        written.await.unwrap();
     }
 
     async fn make(&mut self, fixture: &Fixture, path: &str, body: &Value) {

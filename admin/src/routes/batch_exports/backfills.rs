@@ -1,0 +1,71 @@
+//! Backfills: list, create, read, cancel.
+
+use super::actions::RangeBody;
+use super::bodies::BackfillBody;
+use super::{Paths, READ, WRITE, place};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::schema::Nothing;
+
+pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
+    vec![
+        Operation::list(paths.backfills, list)
+            .about("List the backfills of a batch export")
+            .note("The newest is first.")
+            .scopes(&READ),
+        Operation::create(paths.backfills, create)
+            .about("Export past times")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(400, "invalid_input", "The range is none, or too late."),
+        Operation::get(paths.one_backfill, retrieve)
+            .about("Read how far a backfill is")
+            .scopes(&READ),
+        Operation::action(paths.cancel_backfill, cancel)
+            .about("Cancel a backfill and its runs")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(400, "invalid_input", "The backfill has ended."),
+    ]
+}
+
+async fn list(context: Context) -> Result<Envelope<BackfillBody>, ApiError> {
+    let (place, id, page) = (place(&context)?, context.uuid("id")?, context.page());
+    let found = context
+        .catalog()
+        .list_export_backfills(place, id, page)
+        .await?;
+    let found = found.ok_or_else(ApiError::not_found)?;
+    Ok(context.envelope(page, found))
+}
+
+async fn create(context: Context, range: RangeBody) -> Result<BackfillBody, ApiError> {
+    let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
+    let started = context
+        .catalog()
+        .start_export_backfill(&actor, place, id, range.into());
+    Ok(started.await?.into())
+}
+
+async fn retrieve(context: Context) -> Result<BackfillBody, ApiError> {
+    let (place, id) = (place(&context)?, context.uuid("id")?);
+    let backfill_id = context.uuid("backfill_id")?;
+    let found = context
+        .catalog()
+        .export_backfill(place, id, backfill_id)
+        .await?;
+    found
+        .map(BackfillBody::from)
+        .ok_or_else(ApiError::not_found)
+}
+
+async fn cancel(context: Context, _: Nothing) -> Result<BackfillBody, ApiError> {
+    let (actor, place, id) = (context.actor()?, place(&context)?, context.uuid("id")?);
+    let backfill_id = context.uuid("backfill_id")?;
+    let cancelled = context
+        .catalog()
+        .cancel_export_backfill(&actor, place, id, backfill_id);
+    Ok(cancelled.await?.into())
+}

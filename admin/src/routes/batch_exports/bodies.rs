@@ -1,0 +1,247 @@
+//! What exports, runs and backfills look like on the wire.
+
+use super::timestamp_of;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{
+    BatchExportBackfill, BatchExportRun, DestinationType, ExportModel, RunStatus, SeenBatchExport,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// What is exported.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "BatchExportModel")]
+pub(super) enum ModelName {
+    Events,
+    Persons,
+}
+
+/// Where exports can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BatchExportDestinationType")]
+pub(super) enum TypeName {
+    S3,
+    AzureBlob,
+    #[serde(rename = "GCS")]
+    Gcs,
+    FileSystem,
+    Postgres,
+    Redshift,
+    Snowflake,
+    BigQuery,
+    Databricks,
+    #[serde(rename = "HTTP")]
+    Http,
+    NoOp,
+}
+
+/// How far a run or a backfill is.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportRunStatus")]
+pub(super) enum StatusName {
+    Starting,
+    Running,
+    Completed,
+    Failed,
+    FailedRetryable,
+    Cancelled,
+    Terminated,
+    TimedOut,
+}
+
+/// A pair of enumerations with the same variants.
+macro_rules! same {
+    ($wire:ty, $kept:ty, $($variant:ident)+) => {
+        impl From<$wire> for $kept {
+            fn from(name: $wire) -> Self {
+                match name { $(<$wire>::$variant => Self::$variant,)+ }
+            }
+        }
+
+        impl From<$kept> for $wire {
+            fn from(kept: $kept) -> Self {
+                match kept { $(<$kept>::$variant => Self::$variant,)+ }
+            }
+        }
+    };
+}
+
+same!(ModelName, ExportModel, Events Persons);
+same!(TypeName, DestinationType, S3 AzureBlob Gcs FileSystem Postgres Redshift Snowflake BigQuery
+    Databricks Http NoOp);
+same!(StatusName, RunStatus, Starting Running Completed Failed FailedRetryable Cancelled
+    Terminated TimedOut);
+
+/// Where an export goes.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportDestination")]
+struct DestinationBody {
+    #[serde(rename = "type")]
+    kind: TypeName,
+    /// The fields of the type, without its secrets.
+    config: Map<String, Value>,
+}
+
+/// A batch export.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExport")]
+pub(super) struct ExportBody {
+    pub(super) id: Uuid,
+    /// The project whose rows are exported.
+    team_id: i64,
+    name: String,
+    model: ModelName,
+    destination: DestinationBody,
+    /// `hour`, `day`, `week` or `every N minutes`.
+    interval: String,
+    paused: bool,
+    created_at: Timestamp,
+    last_updated_at: Timestamp,
+    last_paused_at: Option<Timestamp>,
+    /// No run is triggered before.
+    start_at: Option<Timestamp>,
+    /// No run is triggered after.
+    end_at: Option<Timestamp>,
+    /// The newest runs, newest first, ten at most.
+    latest_runs: Vec<RunBody>,
+    /// Which rows and columns; null: all.
+    hogql_query: Option<String>,
+    /// The query, taken apart.
+    schema: Option<Value>,
+}
+
+impl From<SeenBatchExport> for ExportBody {
+    fn from(seen: SeenBatchExport) -> Self {
+        let export = seen.export;
+        let config = match export.destination_config {
+            Value::Object(config) => config,
+            _ => Map::new(),
+        };
+        Self {
+            id: export.id,
+            team_id: export.team_id,
+            name: export.name,
+            model: export.model.into(),
+            destination: DestinationBody {
+                kind: export.destination_type.into(),
+                config,
+            },
+            interval: export.interval,
+            paused: export.paused,
+            created_at: export.created_at.into(),
+            last_updated_at: export.last_updated_at.into(),
+            last_paused_at: timestamp_of(export.last_paused_at),
+            start_at: timestamp_of(export.start_at),
+            end_at: timestamp_of(export.end_at),
+            latest_runs: seen.latest_runs.into_iter().map(RunBody::from).collect(),
+            hogql_query: export.hogql_query,
+            schema: export.query_schema,
+        }
+    }
+}
+
+/// A run of a batch export.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportRun")]
+pub(super) struct RunBody {
+    id: Uuid,
+    status: StatusName,
+    /// How many rows arrived.
+    records_completed: Option<i64>,
+    latest_error: Option<String>,
+    /// Null: from the beginning.
+    data_interval_start: Option<Timestamp>,
+    data_interval_end: Timestamp,
+    /// Where it goes on after a restart.
+    cursor: Option<String>,
+    created_at: Timestamp,
+    finished_at: Option<Timestamp>,
+    last_updated_at: Timestamp,
+    /// How many rows the window has.
+    records_total_count: Option<i64>,
+    /// The export.
+    batch_export: Uuid,
+    /// The backfill; null if it came by the clock.
+    backfill: Option<Uuid>,
+}
+
+impl From<BatchExportRun> for RunBody {
+    fn from(run: BatchExportRun) -> Self {
+        Self {
+            id: run.id,
+            status: run.status.into(),
+            records_completed: run.records_completed,
+            latest_error: run.latest_error,
+            data_interval_start: timestamp_of(run.data_interval_start),
+            data_interval_end: run.data_interval_end.into(),
+            cursor: run.cursor,
+            created_at: run.created_at.into(),
+            finished_at: timestamp_of(run.finished_at),
+            last_updated_at: run.last_updated_at.into(),
+            records_total_count: run.records_total_count,
+            batch_export: run.batch_export_id,
+            backfill: run.backfill_id,
+        }
+    }
+}
+
+/// How much of a backfill is done.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportBackfillProgress")]
+struct ProgressBody {
+    /// Null until it is known.
+    total_runs: Option<i64>,
+    finished_runs: i64,
+    /// From 0 to 1; null until it is known.
+    progress: Option<f64>,
+}
+
+/// A backfill of a batch export.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportBackfill")]
+pub(super) struct BackfillBody {
+    id: Uuid,
+    /// The export.
+    batch_export: Uuid,
+    /// Null: from the beginning.
+    start_at: Option<Timestamp>,
+    /// Null: until it was made.
+    end_at: Option<Timestamp>,
+    status: StatusName,
+    created_at: Timestamp,
+    finished_at: Option<Timestamp>,
+    last_updated_at: Timestamp,
+    progress: ProgressBody,
+}
+
+impl From<BatchExportBackfill> for BackfillBody {
+    fn from(backfill: BatchExportBackfill) -> Self {
+        let (total, finished) = (backfill.total_runs, backfill.finished_runs);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a part of the whole, for people"
+        )]
+        let part = |total: i64| match total {
+            0 => 1.0,
+            total => (finished as f64 / total as f64).min(1.0),
+        };
+        Self {
+            id: backfill.id,
+            batch_export: backfill.batch_export_id,
+            start_at: timestamp_of(backfill.start_at),
+            end_at: timestamp_of(backfill.end_at),
+            status: backfill.status.into(),
+            created_at: backfill.created_at.into(),
+            finished_at: timestamp_of(backfill.finished_at),
+            last_updated_at: backfill.last_updated_at.into(),
+            progress: ProgressBody {
+                total_runs: total,
+                finished_runs: finished,
+                progress: total.map(part),
+            },
+        }
+    }
+}

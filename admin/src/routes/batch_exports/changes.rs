@@ -1,0 +1,150 @@
+//! What is sent to make and change exports.
+
+use super::bodies::{ModelName, TypeName};
+use crate::error::ApiError;
+use crate::export_query::ExportQuery;
+use crate::patch::Patch;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{
+    BatchExportChange, DestinationChange, ExportModel, NewBatchExport, TeamId, UtcTime,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Where a new export goes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewBatchExportDestination")]
+struct NewDestination {
+    #[serde(rename = "type")]
+    kind: TypeName,
+    /// The fields of the type; others are ignored.
+    #[serde(default)]
+    config: Patch<Map<String, Value>>,
+}
+
+/// Where an export goes from now on.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchBatchExportDestination")]
+#[serde(default)]
+struct PatchDestination {
+    /// Another one than before starts from an empty configuration.
+    #[serde(rename = "type")]
+    kind: Patch<TypeName>,
+    /// What is not named stays, secrets too; null takes a field away.
+    config: Patch<Map<String, Value>>,
+}
+
+/// What a batch export is made of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "NewBatchExport")]
+pub(super) struct NewBody {
+    #[schemars(length(min = 1, max = 400), regex(pattern = r"\S"))]
+    name: String,
+    destination: NewDestination,
+    /// `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
+    interval: String,
+    /// `events` if not given.
+    #[serde(default)]
+    model: Patch<ModelName>,
+    /// Whether it begins paused; false if not given.
+    #[serde(default)]
+    paused: Patch<bool>,
+    #[serde(default)]
+    last_paused_at: Patch<Option<Timestamp>>,
+    /// No run is triggered before.
+    #[serde(default)]
+    start_at: Patch<Option<Timestamp>>,
+    /// No run is triggered after.
+    #[serde(default)]
+    end_at: Patch<Option<Timestamp>>,
+    /// One SELECT in ClickHouse's SQL over `events`, `persons` or `groups`; null: all rows.
+    #[serde(default)]
+    hogql_query: Patch<Option<String>>,
+    /// The project whose rows are exported; the organization's first one if not given. Below a
+    /// project it is that one.
+    #[serde(default)]
+    team_id: Patch<i64>,
+}
+
+/// What is to be different.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "PatchBatchExport")]
+#[serde(default)]
+pub(super) struct PatchBody {
+    #[schemars(length(min = 1, max = 400), regex(pattern = r"\S"))]
+    name: Patch<String>,
+    destination: Patch<PatchDestination>,
+    /// `hour`, `day`, `week` or `every N minutes`, with N from 5 to 59.
+    interval: Patch<String>,
+    model: Patch<ModelName>,
+    paused: Patch<bool>,
+    last_paused_at: Patch<Option<Timestamp>>,
+    /// No run is triggered before.
+    start_at: Patch<Option<Timestamp>>,
+    /// No run is triggered after.
+    end_at: Patch<Option<Timestamp>>,
+    /// One SELECT in ClickHouse's SQL over `events`, `persons` or `groups`; null: all rows.
+    hogql_query: Patch<Option<String>>,
+}
+
+impl NewBody {
+    /// For the catalog, with the query looked at.
+    pub(super) fn checked(self) -> Result<NewBatchExport, ApiError> {
+        let query = query(self.hogql_query.sent().flatten())?;
+        let (hogql_query, query_schema) = query.unzip();
+        let model = self.model.sent().map(ExportModel::from);
+        Ok(NewBatchExport {
+            team_id: self.team_id.sent().map(TeamId),
+            name: self.name,
+            model: model.unwrap_or(ExportModel::Events),
+            destination: DestinationChange {
+                kind: Some(self.destination.kind.into()),
+                config: self.destination.config.sent().unwrap_or_default(),
+            },
+            interval: self.interval,
+            paused: self.paused.sent().unwrap_or(false),
+            last_paused_at: time(self.last_paused_at).flatten(),
+            start_at: time(self.start_at).flatten(),
+            end_at: time(self.end_at).flatten(),
+            hogql_query,
+            query_schema,
+        })
+    }
+}
+
+impl PatchBody {
+    /// For the catalog, with the query looked at.
+    pub(super) fn checked(self) -> Result<BatchExportChange, ApiError> {
+        let destination = self.destination.sent().map(|sent| DestinationChange {
+            kind: sent.kind.sent().map(Into::into),
+            config: sent.config.sent().unwrap_or_default(),
+        });
+        Ok(BatchExportChange {
+            name: self.name.sent(),
+            model: self.model.sent().map(ExportModel::from),
+            destination,
+            interval: self.interval.sent(),
+            paused: self.paused.sent(),
+            last_paused_at: time(self.last_paused_at),
+            start_at: time(self.start_at),
+            end_at: time(self.end_at),
+            query: self.hogql_query.sent().map(query).transpose()?,
+        })
+    }
+}
+
+fn time(sent: Patch<Option<Timestamp>>) -> Option<Option<UtcTime>> {
+    sent.sent().map(|time| time.map(|time| time.0))
+}
+
+/// A query and what it says.
+fn query(text: Option<String>) -> Result<Option<(String, Value)>, ApiError> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
+        return Ok(None);
+    };
+    let query = ExportQuery::parse(&text).map_err(|error| {
+        ApiError::invalid("invalid_input", Some("hogql_query"), error.to_string())
+    })?;
+    Ok(Some((text, query.schema())))
+}

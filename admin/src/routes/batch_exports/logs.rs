@@ -1,0 +1,160 @@
+//! What exports and their runs have to say.
+
+use super::bodies::ExportBody;
+use super::{Paths, READ, place, time_of};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::timestamp::Timestamp;
+use millrace_catalog::{BatchExportLog, ExportLogFilter, LogLevel};
+use schemars::JsonSchema;
+use serde::Serialize;
+use uuid::Uuid;
+
+/// The most lines of a page.
+const LINES_MAX: u64 = 500;
+
+pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
+    let filtered = |operation: Operation| {
+        operation
+            .query("after", "string", "Only lines later than this time.")
+            .query("before", "string", "Only lines earlier than this time.")
+            .query(
+                "level",
+                "string",
+                "Only these levels, joined with commas: DEBUG, INFO, WARNING, ERROR.",
+            )
+            .query("search", "string", "Only lines with this in them.")
+            .scopes(&READ)
+            .fails(400, "invalid_input", "A time cannot be used.")
+            .fails(400, "invalid_choice", "There is no such level.")
+    };
+    vec![
+        filtered(Operation::get(paths.logs, of_export))
+            .about("Read what a batch export and its runs have to say")
+            .note("The export, and a page of lines with the newest first.")
+            .query("limit", "integer", "How many lines; at most 500.")
+            .query("offset", "integer", "How many lines to skip.")
+            .query("instance_id", "string", "Only the lines of this run."),
+        filtered(Operation::list(paths.run_logs, of_run))
+            .about("List what a run has to say")
+            .note("The newest line is first."),
+    ]
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(rename = "BatchExportLogLevel")]
+enum LevelName {
+    Debug,
+    Info,
+    Warning,
+    Error,
+}
+
+impl From<LogLevel> for LevelName {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Debug => Self::Debug,
+            LogLevel::Info => Self::Info,
+            LogLevel::Warning => Self::Warning,
+            LogLevel::Error => Self::Error,
+        }
+    }
+}
+
+/// A line of a log.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportLogEntry")]
+struct LineBody {
+    /// The export.
+    log_source_id: Uuid,
+    /// The run; null if the export itself says it.
+    instance_id: Option<Uuid>,
+    timestamp: Timestamp,
+    level: LevelName,
+    message: String,
+}
+
+impl From<BatchExportLog> for LineBody {
+    fn from(line: BatchExportLog) -> Self {
+        Self {
+            log_source_id: line.batch_export_id,
+            instance_id: line.run_id,
+            timestamp: line.logged_at.into(),
+            level: line.level.into(),
+            message: line.message,
+        }
+    }
+}
+
+/// A batch export and a page of what it has to say.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportWithLogs")]
+struct LogsBody {
+    #[serde(flatten)]
+    export: ExportBody,
+    #[serde(flatten)]
+    lines: Envelope<LineBody>,
+}
+
+async fn of_export(context: Context) -> Result<LogsBody, ApiError> {
+    let (place, id) = (place(&context)?, context.uuid("id")?);
+    let run_id = context.query("instance_id");
+    // Nothing has an id that is none.
+    let run_id = run_id.map(|text| Uuid::parse_str(&text).unwrap_or_default());
+    let lines = lines(&context, run_id).await?;
+    let export = context.catalog().batch_export(place, id).await?;
+    let export = export.ok_or_else(ApiError::not_found)?.into();
+    Ok(LogsBody { export, lines })
+}
+
+async fn of_run(context: Context) -> Result<Envelope<LineBody>, ApiError> {
+    let (place, id, run_id) = (
+        place(&context)?,
+        context.uuid("id")?,
+        context.uuid("run_id")?,
+    );
+    let run = context.catalog().export_run(place, id, run_id).await?;
+    run.ok_or_else(ApiError::not_found)?;
+    lines(&context, Some(run_id)).await
+}
+
+async fn lines(context: &Context, run_id: Option<Uuid>) -> Result<Envelope<LineBody>, ApiError> {
+    let (place, id) = (place(context)?, context.uuid("id")?);
+    let page = context.page_up_to(LINES_MAX);
+    let filter = ExportLogFilter {
+        run_id,
+        after: time_of(context, "after")?,
+        before: time_of(context, "before")?,
+        levels: levels(context)?,
+        search: context.query("search"),
+    };
+    let found = context
+        .catalog()
+        .list_export_logs(place, id, &filter, page)
+        .await?;
+    let found = found.ok_or_else(ApiError::not_found)?;
+    Ok(context.envelope(page, found))
+}
+
+fn levels(context: &Context) -> Result<Vec<LogLevel>, ApiError> {
+    let sent = context.query("level").unwrap_or_default();
+    let names = sent
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    let level = |name: &str| match name.to_ascii_uppercase().as_str() {
+        "DEBUG" => Ok(LogLevel::Debug),
+        "INFO" | "LOG" => Ok(LogLevel::Info),
+        "WARNING" | "WARN" => Ok(LogLevel::Warning),
+        "ERROR" => Ok(LogLevel::Error),
+        _ => {
+            let detail = "Give DEBUG, INFO, WARNING or ERROR, joined with commas.";
+            Err(ApiError::invalid("invalid_choice", Some("level"), detail))
+        }
+    };
+    names.map(level).collect()
+}

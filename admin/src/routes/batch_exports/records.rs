@@ -1,0 +1,82 @@
+//! List, create, read, change, delete.
+
+use super::bodies::ExportBody;
+use super::changes::{NewBody, PatchBody};
+use super::{Paths, READ, WRITE, place, writer};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+
+pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
+    vec![
+        Operation::list(paths.all, list)
+            .about("List batch exports")
+            .note("Each with its newest runs; the oldest export is first.")
+            .scopes(&READ),
+        Operation::create(paths.all, create)
+            .about("Create a batch export")
+            .note("Secrets of the destination are encrypted and never answered.")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(400, "invalid_choice", "There is no such interval.")
+            .fails(
+                400,
+                "invalid_input",
+                "The destination, the query or the project cannot be used.",
+            ),
+        Operation::get(paths.one, retrieve)
+            .about("Read a batch export")
+            .scopes(&READ),
+        Operation::patch(paths.one, &["name", "destination", "interval"], update)
+            .about("Change a batch export")
+            .note("Fields of the destination that are not named stay, secrets too.")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(400, "invalid_choice", "There is no such interval.")
+            .fails(
+                400,
+                "invalid_input",
+                "The destination or the query cannot be used.",
+            ),
+        Operation::delete(paths.one, delete)
+            .about("Delete a batch export")
+            .note("With its runs and logs. What it exported stays where it is.")
+            .scopes(&WRITE)
+            .pipelines_level(),
+    ]
+}
+
+async fn list(context: Context) -> Result<Envelope<ExportBody>, ApiError> {
+    let (place, page) = (place(&context)?, context.page());
+    let found = context.catalog().list_batch_exports(place, page).await?;
+    Ok(context.envelope(page, found))
+}
+
+async fn create(context: Context, new: NewBody) -> Result<ExportBody, ApiError> {
+    let actor = context.actor()?;
+    let (writer, new) = (writer(&context, &actor)?, new.checked()?);
+    let made = context.catalog().create_batch_export(writer, new).await?;
+    Ok(made.into())
+}
+
+async fn retrieve(context: Context) -> Result<ExportBody, ApiError> {
+    let (place, id) = (place(&context)?, context.uuid("id")?);
+    let found = context.catalog().batch_export(place, id).await?;
+    found.map(ExportBody::from).ok_or_else(ApiError::not_found)
+}
+
+async fn update(context: Context, patch: PatchBody) -> Result<ExportBody, ApiError> {
+    let (actor, id) = (context.actor()?, context.uuid("id")?);
+    let (writer, change) = (writer(&context, &actor)?, patch.checked()?);
+    let changed = context.catalog().update_batch_export(writer, id, change);
+    Ok(changed.await?.into())
+}
+
+async fn delete(context: Context) -> Result<(), ApiError> {
+    let (actor, id) = (context.actor()?, context.uuid("id")?);
+    let deleted = context
+        .catalog()
+        .delete_batch_export(&actor, place(&context)?, id);
+    Ok(deleted.await?)
+}

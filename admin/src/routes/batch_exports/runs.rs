@@ -1,0 +1,104 @@
+//! Runs: list, read, retry, cancel.
+
+use super::bodies::RunBody;
+use super::{Paths, READ, WRITE, place, time_of};
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::operation::Operation;
+use crate::page::Envelope;
+use crate::schema::Nothing;
+use millrace_catalog::{RunFilter, RunOrder};
+
+pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
+    vec![
+        Operation::list(paths.runs, list)
+            .about("List the runs of a batch export")
+            .note("The newest is first.")
+            .query("after", "string", "Only those made at this time or later.")
+            .query("before", "string", "Only those made before.")
+            .query(
+                "start",
+                "string",
+                "Only those whose window starts then or later.",
+            )
+            .query("end", "string", "Only those whose window starts before.")
+            .query(
+                "ordering",
+                "string",
+                "`data_interval_start` or `-data_interval_start`: by windows.",
+            )
+            .scopes(&READ)
+            .fails(400, "invalid_input", "A time cannot be used."),
+        Operation::get(paths.run, retrieve)
+            .about("Read a run")
+            .scopes(&READ),
+        Operation::action(paths.retry, retry)
+            .about("Start a run that ended again")
+            .note("With the same window: it writes over what it wrote, and over nothing else.")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(400, "invalid_input", "The run has not ended."),
+        Operation::action(paths.cancel, cancel)
+            .about("Cancel a run")
+            .scopes(&WRITE)
+            .pipelines_level()
+            .fails(400, "invalid_input", "The run has ended."),
+    ]
+}
+
+async fn list(context: Context) -> Result<Envelope<RunBody>, ApiError> {
+    let (place, id, page) = (place(&context)?, context.uuid("id")?, context.page());
+    let filter = RunFilter {
+        after: time_of(&context, "after")?,
+        before: time_of(&context, "before")?,
+        start: time_of(&context, "start")?,
+        end: time_of(&context, "end")?,
+        order: match context.query("ordering").as_deref() {
+            Some("data_interval_start") => RunOrder::EarliestWindowFirst,
+            Some("-data_interval_start") => RunOrder::LatestWindowFirst,
+            _ => RunOrder::NewestFirst,
+        },
+    };
+    let found = context
+        .catalog()
+        .list_export_runs(place, id, filter, page)
+        .await?;
+    let found = found.ok_or_else(ApiError::not_found)?;
+    Ok(context.envelope(page, found))
+}
+
+async fn retrieve(context: Context) -> Result<RunBody, ApiError> {
+    let (place, id, run_id) = (
+        place(&context)?,
+        context.uuid("id")?,
+        context.uuid("run_id")?,
+    );
+    let found = context.catalog().export_run(place, id, run_id).await?;
+    found.map(RunBody::from).ok_or_else(ApiError::not_found)
+}
+
+async fn retry(context: Context, _: Nothing) -> Result<RunBody, ApiError> {
+    let (place, id, run_id) = (
+        place(&context)?,
+        context.uuid("id")?,
+        context.uuid("run_id")?,
+    );
+    let actor = context.actor()?;
+    let retried = context
+        .catalog()
+        .retry_export_run(&actor, place, id, run_id);
+    Ok(retried.await?.into())
+}
+
+async fn cancel(context: Context, _: Nothing) -> Result<RunBody, ApiError> {
+    let (place, id, run_id) = (
+        place(&context)?,
+        context.uuid("id")?,
+        context.uuid("run_id")?,
+    );
+    let actor = context.actor()?;
+    let cancelled = context
+        .catalog()
+        .cancel_export_run(&actor, place, id, run_id);
+    Ok(cancelled.await?.into())
+}

@@ -1,0 +1,121 @@
+//! Who may do what.
+
+use super::{NOBODY, ORGANIZATION, PROJECT, export, new_export};
+use crate::Fixture;
+use crate::access::{self, Rule};
+use millrace_catalog::{Actor, Level};
+use serde_json::json;
+
+const READ: &[&str] = &["batch_export:read", "batch_export:write", "*"];
+const WRITE: &[&str] = &["batch_export:write", "*"];
+
+/// Methods and paths below the list, with their scopes. `{}` is an id that nothing has.
+const OPERATIONS: [(&str, &str, &[&str]); 19] = [
+    ("GET", "", READ),
+    ("POST", "", WRITE),
+    ("GET", "test/", READ),
+    ("GET", "{}/", READ),
+    ("PATCH", "{}/", WRITE),
+    ("PUT", "{}/", WRITE),
+    ("DELETE", "{}/", WRITE),
+    ("POST", "{}/pause/", WRITE),
+    ("POST", "{}/unpause/", WRITE),
+    ("POST", "{}/backfill/", WRITE),
+    ("GET", "{}/logs/", READ),
+    ("GET", "{}/runs/", READ),
+    ("GET", "{}/runs/{}/", READ),
+    ("POST", "{}/runs/{}/retry/", WRITE),
+    ("POST", "{}/runs/{}/cancel/", WRITE),
+    ("GET", "{}/runs/{}/logs/", READ),
+    ("GET", "{}/backfills/", READ),
+    ("POST", "{}/backfills/", WRITE),
+    ("POST", "{}/backfills/{}/cancel/", WRITE),
+];
+
+#[tokio::test]
+async fn every_operation_asks_for_its_scope_and_organization() {
+    let fixture = Fixture::new().await;
+    let paths =
+        OPERATIONS.map(|(_, path, _)| format!("batch_exports/{}", path.replace("{}", NOBODY)));
+    let rules: Vec<Rule<'_>> = OPERATIONS
+        .iter()
+        .zip(&paths)
+        .map(|((method, _, scopes), path)| (*method, path.as_str(), *scopes, Level::Member))
+        .collect();
+    access::holds(&fixture, &rules).await;
+}
+
+#[tokio::test]
+async fn nobody_reaches_the_exports_of_others() {
+    let fixture = Fixture::new().await;
+    let foreign = fixture
+        .call("POST", "/api/organizations/", &json!({ "name": "Theirs" }))
+        .await;
+    let theirs = format!(
+        "/api/organizations/{}/",
+        foreign.body["id"].as_str().unwrap()
+    );
+    let project = fixture.get(&format!("{theirs}projects/")).await.body["results"][0]["id"].clone();
+    let (mine, _) = export(&fixture, ORGANIZATION).await;
+    let id = mine["id"].as_str().unwrap();
+    let run = json!(NOBODY);
+    for place in [theirs, format!("/api/projects/{project}/")] {
+        for (method, path, _) in OPERATIONS.iter().filter(|(_, path, _)| path.contains("{}")) {
+            let path = path
+                .replacen("{}", id, 1)
+                .replace("{}", run.as_str().unwrap());
+            let path = format!("{place}batch_exports/{path}");
+            let answer = fixture.call(method, &path, &new_export()).await;
+            assert_eq!(answer.error(), (404, "not_found", None), "{method} {path}");
+        }
+        let list = fixture.get(&format!("{place}batch_exports/")).await;
+        assert_eq!((list.status, &list.body["count"]), (200, &json!(0)));
+    }
+    let stranger = fixture.user("eve@example.com").await;
+    assert!(stranger > 0);
+    let key = fixture.key_of("eve@example.com", &["*"]).await;
+    for (method, path, _) in OPERATIONS {
+        let path = format!("{PROJECT}{}", path.replace("{}", id));
+        let path = path.replace("@current", &fixture.made.team_id.0.to_string());
+        let answer = fixture.call_with(&key, method, &path, &new_export()).await;
+        assert_eq!(answer.error(), (404, "not_found", None), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn members_write_unless_the_organization_says_otherwise() {
+    let fixture = Fixture::new().await;
+    let member = fixture.member("mia@example.com", Level::Member).await;
+    let (_, path) = export(&fixture, ORGANIZATION).await;
+    let off = json!({ "members_can_write_pipelines": false });
+    fixture
+        .call("PATCH", "/api/organizations/@current/", &off)
+        .await;
+    let id = path.trim_start_matches(ORGANIZATION).trim_end_matches('/');
+    for all in [ORGANIZATION, PROJECT] {
+        for (method, path, scopes) in OPERATIONS {
+            let path = format!("{all}{}", path.replace("{}", id));
+            let answer = fixture.call_with(&member, method, &path, &json!({})).await;
+            let refused = scopes == WRITE;
+            assert_eq!(answer.status == 403, refused, "{method} {path}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_the_feature_there_are_no_exports() {
+    let fixture = Fixture::new().await;
+    let (_, path) = export(&fixture, ORGANIZATION).await;
+    let (actor, off) = (Actor::command_line(), ["data_pipelines".to_owned()]);
+    let id = fixture.made.organization_id;
+    let set = fixture
+        .catalog
+        .set_organization_features(&actor, id, &[], &off);
+    set.await.unwrap();
+    for path in [ORGANIZATION, PROJECT, &path, &format!("{path}logs/")] {
+        let answer = fixture.get(path).await;
+        assert_eq!(answer.error(), (403, "payment_required", None), "{path}");
+    }
+    let answer = fixture.call("POST", ORGANIZATION, &new_export()).await;
+    assert_eq!(answer.error(), (403, "payment_required", None));
+}

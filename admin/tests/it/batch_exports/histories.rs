@@ -1,0 +1,279 @@
+//! What became of exports: runs, backfills, lines.
+
+use super::{NOBODY, ORGANIZATION, PROJECT, export};
+use crate::Fixture;
+use millrace_catalog::{LogLevel, NewExportLog, NewRun, RunProgress, RunStatus, UtcTime};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// An hour, in microseconds.
+const HOUR: i64 = 3_600_000_000;
+
+/// Makes a run as whoever runs exports does; answers its path.
+async fn begun(fixture: &Fixture, path: &str, hour: i64) -> (Uuid, String) {
+    let id = path.trim_end_matches('/').rsplit('/').next().unwrap();
+    let new = NewRun {
+        backfill_id: None,
+        data_interval_start: Some(UtcTime(hour * HOUR)),
+        data_interval_end: UtcTime((hour + 1) * HOUR),
+    };
+    let run = fixture
+        .catalog
+        .begin_export_run(id.parse().unwrap(), new)
+        .await
+        .unwrap();
+    (run.id, format!("{path}runs/{}/", run.id))
+}
+
+#[tokio::test]
+async fn runs_are_listed_read_cancelled_and_retried() {
+    let fixture = Fixture::new().await;
+    for all in [ORGANIZATION, PROJECT] {
+        let (_, path) = export(&fixture, all).await;
+        let (id, run) = begun(&fixture, &path, 1).await;
+        begun(&fixture, &path, 0).await;
+        let progress = RunProgress {
+            status: RunStatus::Running,
+            records_completed: Some(5),
+            records_total_count: Some(9),
+            cursor: Some("c".to_owned()),
+            latest_error: None,
+        };
+        fixture
+            .catalog
+            .record_export_run(id, progress)
+            .await
+            .unwrap();
+        let read = fixture.get(&run).await;
+        let expected = json!({
+            "id": id, "status": "Running", "records_completed": 5, "latest_error": null,
+            "data_interval_start": "1970-01-01T01:00:00Z",
+            "data_interval_end": "1970-01-01T02:00:00Z", "cursor": "c",
+            "created_at": read.body["created_at"], "finished_at": null,
+            "last_updated_at": read.body["last_updated_at"], "records_total_count": 9,
+            "batch_export": read.body["batch_export"], "backfill": null,
+        });
+        assert_eq!(read.body, expected);
+        let whole = fixture.get(&path).await;
+        assert_eq!(whole.body["latest_runs"][1], expected);
+        let windows = async |query: &str| {
+            let list = fixture.get(&format!("{path}runs/?{query}")).await;
+            assert_eq!(list.status, 200, "{list:?}");
+            let rows = list.body["results"].as_array().unwrap().clone();
+            let hour =
+                |row: &Value| row["data_interval_start"].as_str().unwrap()[11..13].to_owned();
+            rows.iter().map(hour).collect::<Vec<_>>()
+        };
+        assert_eq!(windows("").await, ["00", "01"]);
+        assert_eq!(windows("ordering=-data_interval_start").await, ["01", "00"]);
+        assert_eq!(windows("start=1970-01-01T01:00:00Z").await, ["01"]);
+        assert_eq!(windows("end=1970-01-01T02:00:00%2B01:00").await, ["00"]);
+        assert_eq!(windows("before=1970-01-01T02:00:00+01:00").await, [""; 0]);
+        assert_eq!(windows("after=1970-01-01T02:00:00Z&limit=1").await, ["00"]);
+        let bad = fixture.get(&format!("{path}runs/?after=1970-01-01")).await;
+        assert_eq!(bad.error(), (400, "invalid_input", Some("after")));
+
+        let early = fixture
+            .call("POST", &format!("{run}retry/"), &json!({}))
+            .await;
+        assert_eq!(early.error(), (400, "invalid_input", None));
+        let cancelled = fixture
+            .call("POST", &format!("{run}cancel/"), &json!({}))
+            .await;
+        assert_eq!(
+            (cancelled.status, &cancelled.body["status"]),
+            (200, &json!("Cancelled"))
+        );
+        let twice = fixture
+            .call("POST", &format!("{run}cancel/"), &json!({}))
+            .await;
+        assert_eq!(twice.error(), (400, "invalid_input", None));
+        let retried = fixture
+            .call("POST", &format!("{run}retry/"), &json!({}))
+            .await;
+        assert_eq!(
+            (retried.status, &retried.body["status"]),
+            (200, &json!("Starting"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn backfills_are_asked_for_listed_and_cancelled() {
+    let fixture = Fixture::new().await;
+    for all in [ORGANIZATION, PROJECT] {
+        let (export, path) = export(&fixture, all).await;
+        let range = json!({
+            "start_at": "2026-01-01T00:00:00Z", "end_at": "2026-01-02T00:00:00+02:00",
+            "name": "Ignored", "interval": 7,
+        });
+        let asked = fixture
+            .call("POST", &format!("{path}backfill/"), &range)
+            .await;
+        assert_eq!(asked.status, 200, "{asked:?}");
+        let mut expected = export.clone();
+        expected["backfill_id"] = asked.body["backfill_id"].clone();
+        assert_eq!(asked.body, expected);
+        let one = format!(
+            "{path}backfills/{}/",
+            asked.body["backfill_id"].as_str().unwrap()
+        );
+        let read = fixture.get(&one).await;
+        let expected = json!({
+            "id": asked.body["backfill_id"], "batch_export": export["id"],
+            "start_at": "2026-01-01T00:00:00Z", "end_at": "2026-01-01T22:00:00Z",
+            "status": "Starting", "created_at": read.body["created_at"], "finished_at": null,
+            "last_updated_at": read.body["created_at"],
+            "progress": { "total_runs": null, "finished_runs": 0, "progress": null },
+        });
+        assert_eq!(read.body, expected);
+        let again = fixture
+            .call("POST", &format!("{path}backfills/"), &json!({}))
+            .await;
+        assert_eq!((again.status, &again.body["start_at"]), (201, &Value::Null));
+        let list = fixture.get(&format!("{path}backfills/")).await;
+        assert_eq!(
+            (&list.body["count"], &list.body["results"][1]),
+            (&json!(2), &expected)
+        );
+        let cancelled = fixture
+            .call("POST", &format!("{one}cancel/"), &json!({}))
+            .await;
+        assert_eq!(
+            (cancelled.status, &cancelled.body["status"]),
+            (200, &json!("Cancelled"))
+        );
+        let twice = fixture
+            .call("POST", &format!("{one}cancel/"), &json!({}))
+            .await;
+        assert_eq!(twice.error(), (400, "invalid_input", None));
+    }
+}
+
+#[tokio::test]
+async fn ranges_that_are_none_are_refused() {
+    let fixture = Fixture::new().await;
+    let (_, path) = export(&fixture, ORGANIZATION).await;
+    let table = [
+        (json!({ "start_at": "2026-01-01T00:00:00" }), "start_at"),
+        (json!({ "end_at": "2026-01-01" }), "end_at"),
+        (json!({ "start_at": 5 }), "start_at"),
+        (
+            json!({ "start_at": "2026-01-02T00:00:00Z", "end_at": "2026-01-02T00:00:00Z" }),
+            "start_at",
+        ),
+        (json!({ "end_at": "2999-01-01T00:00:00Z" }), "end_at"),
+    ];
+    for (range, attr) in table {
+        for action in ["backfill/", "backfills/"] {
+            let answer = fixture
+                .call("POST", &format!("{path}{action}"), &range)
+                .await;
+            assert_eq!(
+                answer.error(),
+                (400, "invalid_input", Some(attr)),
+                "{action} {range}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn logs_are_the_export_and_a_page_of_lines() {
+    let fixture = Fixture::new().await;
+    let (_, path) = export(&fixture, ORGANIZATION).await;
+    let (run_id, run) = begun(&fixture, &path, 0).await;
+    let id = path
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    for (level, message) in [(LogLevel::Info, "Begun"), (LogLevel::Error, "Broken")] {
+        let line = NewExportLog {
+            level,
+            message: message.to_owned(),
+        };
+        fixture
+            .catalog
+            .write_export_logs(id, run_id, vec![line])
+            .await
+            .unwrap();
+    }
+    fixture
+        .call("POST", &format!("{path}pause/"), &json!({}))
+        .await;
+    let logs = fixture.get(&format!("{path}logs/?limit=2")).await;
+    assert_eq!((logs.status, &logs.body["count"]), (200, &json!(3)));
+    assert!(
+        logs.body["next"]
+            .as_str()
+            .unwrap()
+            .ends_with("logs/?limit=2&offset=2")
+    );
+    let export = fixture.get(&path).await;
+    for (field, value) in export.body.as_object().unwrap() {
+        assert_eq!(&logs.body[field], value, "{field}");
+    }
+    let expected = json!({
+        "log_source_id": id, "instance_id": run_id, "level": "ERROR", "message": "Broken",
+        "timestamp": logs.body["results"][1]["timestamp"],
+    });
+    assert_eq!(logs.body["results"][1], expected);
+    assert_eq!(logs.body["results"][0]["instance_id"], Value::Null);
+    let of_run = fixture.get(&format!("{run}logs/")).await;
+    assert_eq!(
+        (of_run.status, &of_run.body["results"][0]),
+        (200, &expected)
+    );
+    for (query, count) in [
+        (format!("instance_id={run_id}"), 2),
+        ("instance_id=nonsense".to_owned(), 0),
+        ("level=error,warning".to_owned(), 1),
+        ("search=brok".to_owned(), 1),
+        ("before=2020-01-01T00:00:00Z".to_owned(), 0),
+        ("after=2020-01-01T00:00:00Z".to_owned(), 3),
+        ("limit=9999".to_owned(), 3),
+    ] {
+        let found = fixture.get(&format!("{path}logs/?{query}")).await;
+        assert_eq!(found.body["count"], count, "{query}");
+    }
+    let bad = fixture.get(&format!("{path}logs/?level=LOUD")).await;
+    assert_eq!(bad.error(), (400, "invalid_choice", Some("level")));
+    let none = fixture.get(&format!("{path}runs/{NOBODY}/logs/")).await;
+    assert_eq!(none.error(), (404, "not_found", None));
+}
+
+#[tokio::test]
+async fn the_steps_of_a_test_are_told_for_each_type() {
+    let fixture = Fixture::new().await;
+    for kind in [
+        "S3",
+        "AzureBlob",
+        "GCS",
+        "FileSystem",
+        "Postgres",
+        "Redshift",
+        "Snowflake",
+        "BigQuery",
+        "Databricks",
+        "HTTP",
+        "NoOp",
+    ] {
+        let answer = fixture
+            .get(&format!("{ORGANIZATION}test/?destination={kind}"))
+            .await;
+        assert_eq!(answer.status, 200, "{kind}");
+        for step in answer.body["steps"].as_array().unwrap() {
+            assert_eq!(
+                (step["name"].is_string(), &step["result"]),
+                (true, &Value::Null)
+            );
+        }
+    }
+    for (query, code) in [("", "required"), ("destination=FTP", "invalid_choice")] {
+        let answer = fixture.get(&format!("{PROJECT}test/?{query}")).await;
+        assert_eq!(answer.error(), (400, code, Some("destination")), "{query}");
+    }
+}
