@@ -61,6 +61,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .level(Level::Administrator),
         Operation::list(ACTIVITY, activity)
             .about("List who changed what of a project, newest first")
+            .feature("audit_logs")
             .scopes(&READ),
         Operation::get(DEMO, is_generating_demo_data)
             .about("Whether demonstration events are being made")

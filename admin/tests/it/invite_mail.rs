@@ -17,7 +17,11 @@ async fn invited(fixture: &Fixture, body: &Value) -> Value {
 async fn every_change_is_in_the_activity_log_and_no_token() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
-    let fixture = Fixture::with_services(|services| services.outbox = Some(outbox)).await;
+    let fixture = Fixture::with_services(|services| {
+        services.outbox = Some(outbox);
+        services.config.public_url = Some("https://millrace.example".to_owned());
+    })
+    .await;
     let invite = invited(&fixture, &json!({ "target_email": "bob@example.org" })).await;
     let one = format!("{ALL}{}/", invite["id"].as_str().unwrap());
     let mut tokens = vec![token(&smtp.server.next().await)];
@@ -115,7 +119,11 @@ async fn where_no_mail_can_wait_nothing_is_kept() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
     let held = outbox.reserve(990).unwrap();
-    let fixture = Fixture::with_services(|services| services.outbox = Some(outbox)).await;
+    let fixture = Fixture::with_services(|services| {
+        services.outbox = Some(outbox);
+        services.config.public_url = Some("https://millrace.example".to_owned());
+    })
+    .await;
     let bulk = (0..11).map(|n| json!({ "target_email": format!("a{n}@b.example") }));
     let path = format!("{ALL}bulk/");
     let refused = fixture.call("POST", &path, &bulk.clone().collect()).await;

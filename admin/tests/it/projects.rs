@@ -100,6 +100,6 @@ async fn without_the_feature_there_is_one_project() {
             .as_array()
             .unwrap()
             .len(),
-        13
+        14
     );
 }

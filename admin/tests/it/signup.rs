@@ -248,7 +248,11 @@ async fn a_replayed_signup_does_not_show_the_key_again() {
 async fn the_others_are_told_where_the_organization_wants_that() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
-    let fixture = Fixture::with_services(|services| services.outbox = Some(outbox)).await;
+    let fixture = Fixture::with_services(|services| {
+        services.outbox = Some(outbox);
+        services.config.public_url = Some("https://millrace.example".to_owned());
+    })
+    .await;
     fixture
         .execute("UPDATE users SET email = 'ann@example.com'")
         .await;

@@ -33,6 +33,9 @@ pub enum Command {
         /// Features to take away
         #[arg(long, value_name = "KEYS", value_delimiter = ',')]
         off: Vec<String>,
+        /// What it may do with plugins: 0 nothing, 3 configure, 6 install, 9 share them
+        #[arg(long, value_name = "LEVEL")]
+        plugins_access_level: Option<i16>,
     },
 }
 
@@ -82,7 +85,17 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
                 organization,
                 on,
                 off,
-            } => features(config, organization, on, off).await,
+                plugins_access_level,
+            } => {
+                let catalog = open::catalog(config).await?;
+                let id = organization.id(&catalog).await?;
+                if let Some(level) = plugins_access_level {
+                    let actor = Actor::command_line();
+                    let set = catalog.set_plugins_access_level(&actor, id, *level);
+                    set.await.context("nothing changed")?;
+                }
+                features(&catalog, id, on, off).await
+            }
         }
     })
 }
@@ -145,13 +158,11 @@ async fn list(config: &Config) -> anyhow::Result<()> {
 }
 
 async fn features(
-    config: &Config,
-    organization: &Chosen,
+    catalog: &Catalog,
+    id: Uuid,
     on: &[String],
     off: &[String],
 ) -> anyhow::Result<()> {
-    let catalog = open::catalog(config).await?;
-    let id = organization.id(&catalog).await?;
     let actor = Actor::command_line();
     let set = catalog.set_organization_features(&actor, id, on, off).await;
     let set = set.context("nothing changed; `millrace organizations features` shows the keys")?;
@@ -164,5 +175,9 @@ async fn features(
         [feature.key, state, feature.description].map(str::to_owned)
     });
     table::print(["KEY", "", "WHAT IT IS"], rows.collect(), "");
+    crate::print(&format!(
+        "\nIts access to plugins has level {}: 0 nothing, 3 configure, 6 install, 9 share.",
+        set.plugins_access_level
+    ));
     Ok(())
 }

@@ -219,7 +219,17 @@ fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
         (Some(_), None) => bail!(
             "smtp_url is set and mail_from is not; give the address that mails come from, such as Millrace <millrace@example.com>"
         ),
-        (Some(url), Some(from)) => Ok(Some(MailSettings::new(url, from, None)?)),
+        (Some(url), Some(from)) => {
+            let mail = MailSettings::new(url, from, None)?;
+            if settings.admin_public_url.is_none() {
+                bail!(
+                    "smtp_url is set and admin_public_url is not; give the address under which \
+                     people reach the organization API, such as https://millrace.example.com: \
+                     links in mails lead there"
+                );
+            }
+            Ok(Some(mail))
+        }
     }
 }
 

@@ -101,6 +101,8 @@ fn secrets_are_not_shown() {
             "a@example.com",
             "--secret-key",
             "Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2E=",
+            "--admin-public-url",
+            "https://millrace.example",
         ],
     );
     let text = format!("{output:?}");
@@ -121,6 +123,15 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["--trusted-proxies", "everyone"], "everyone"),
         (vec!["--smtp-url", "smtp://localhost"], "mail_from"),
+        (
+            vec![
+                "--smtp-url",
+                "smtp://localhost",
+                "--mail-from",
+                "a@b.example",
+            ],
+            "admin_public_url",
+        ),
         (
             vec!["--smtp-url", "localhost:25", "--mail-from", "a@b.example"],
             "smtp://host",

@@ -174,12 +174,24 @@ impl Deed {
         self.detail.changes.is_empty()
     }
 
-    /// The same deed as another organization sees it.
+    /// The same deed as one of several organizations sees it: of lists of organizations only
+    /// whether it is among them.
     pub(crate) fn seen_by(&self, organization_id: Option<Uuid>) -> Self {
-        Self {
-            organization_id,
-            ..self.clone()
+        let mut seen = self.clone();
+        seen.organization_id = organization_id;
+        let Some(own) = organization_id.map(|id| Value::from(id.to_string())) else {
+            return seen;
+        };
+        for change in &mut seen.detail.changes {
+            if change.field == "scoped_organizations" {
+                for side in [&mut change.before, &mut change.after] {
+                    if let Value::Array(ids) = side {
+                        ids.retain(|id| *id == own);
+                    }
+                }
+            }
         }
+        seen
     }
 }
 

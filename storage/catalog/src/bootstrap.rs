@@ -117,7 +117,7 @@ impl Catalog {
         };
         let key = insert_personal_key(within, owner.id, &personal_api_key, terms, now).await?;
         let deed = key_deed(Activity::Created, &key);
-        self.record_of_key(within, &Actor::System, deed, &key)
+        self.record_of_key(within, &Actor::System, deed, &key, None)
             .await?;
         self.keys_changed(within).await?;
         Ok(Some(Bootstrap {

@@ -17,7 +17,7 @@ pub struct Feature {
 pub(crate) const MORE_PROJECTS: &str = "organizations_projects";
 
 /// Every feature.
-pub const FEATURES: [Feature; 14] = [
+pub const FEATURES: [Feature; 15] = [
     feature(MORE_PROJECTS, "Projects", "More than one project"),
     feature(
         "data_pipelines",
@@ -63,6 +63,11 @@ pub const FEATURES: [Feature; 14] = [
         "Ingestion under a domain of one's own",
     ),
     feature("audit_logs", "Activity log", "Who changed what"),
+    feature(
+        "historical_migrations",
+        "Historical migrations",
+        "Imports of events from elsewhere",
+    ),
     feature(
         "group_analytics",
         "Groups",

@@ -7,7 +7,7 @@ mod wire;
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::mail::{Invitation, Outbox, Room};
+use crate::mail::{Invitation, Room};
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::schema::Nothing;
@@ -69,10 +69,7 @@ async fn list(context: Context) -> Result<Envelope<InviteBody>, ApiError> {
 }
 
 async fn create(context: Context, new: NewBody) -> Result<InviteBody, ApiError> {
-    let mut room = room_for(
-        context.services.outbox.as_ref(),
-        usize::from(new.wants_mail()),
-    )?;
+    let mut room = room_for(&context, usize::from(new.wants_mail()))?;
     let new = new.invite(room.is_some())?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
     let sent = context.catalog().create_invite(&actor, id, new).await?;
@@ -89,7 +86,7 @@ async fn bulk(
         OneOrMany::Many(new) => new,
     };
     let mails = new.iter().filter(|new| new.wants_mail()).count();
-    let mut room = room_for(context.services.outbox.as_ref(), mails)?;
+    let mut room = room_for(&context, mails)?;
     let checked = new.into_iter().enumerate().map(|(index, new)| {
         let invite = new.invite(room.is_some());
         invite.map_err(|error| error.within(&index.to_string()))
@@ -109,7 +106,7 @@ async fn bulk(
 
 async fn resend(context: Context, _: Nothing) -> Result<InviteBody, ApiError> {
     let invite_id = context.uuid("id")?;
-    let mut room = room_for(context.services.outbox.as_ref(), 1)?;
+    let mut room = room_for(&context, 1)?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
     let sent = context
         .catalog()
@@ -127,9 +124,12 @@ async fn delete(context: Context) -> Result<(), ApiError> {
     Ok(deleted.await?)
 }
 
-/// Room for so many mails, if mail is sent at all and any is wanted.
-fn room_for(outbox: Option<&Outbox>, mails: usize) -> Result<Option<Room>, ApiError> {
-    let Some(outbox) = outbox.filter(|_| mails > 0) else {
+/// Room for so many mails, if mail is sent at all and any is wanted. None is sent without an
+/// address of our own for its link: what a request says of it may be anybody's.
+fn room_for(context: &Context, mails: usize) -> Result<Option<Room>, ApiError> {
+    let services = &context.services;
+    let is_sent = mails > 0 && services.config.public_url.is_some();
+    let Some(outbox) = services.outbox.as_ref().filter(|_| is_sent) else {
         return Ok(None);
     };
     let mails = u32::try_from(mails).unwrap_or(u32::MAX);
@@ -164,10 +164,8 @@ fn send(context: &Context, room: Option<&mut Room>, sent: &SentInvite) {
     });
 }
 
-/// The address of the page that accepts. What the request says of our address is used only where
-/// nothing is configured.
+/// The address of the page that accepts.
 fn link(context: &Context, token: &str) -> String {
-    let configured = context.services.config.public_url.as_ref();
-    let base = configured.unwrap_or(&context.request.base_url);
-    format!("{base}/signup/{token}")
+    let base = context.services.config.public_url.as_deref();
+    format!("{}/signup/{token}", base.unwrap_or_default())
 }

@@ -23,7 +23,9 @@ pub use token::InviteToken;
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::{organization_invites as invites, users};
+use crate::entities::{
+    organization_invites as invites, organization_memberships as memberships, users,
+};
 use crate::error::{CatalogError, ChangeError};
 use crate::level::Level;
 use crate::members::users_by_id;
@@ -141,6 +143,27 @@ impl Catalog {
             .all(within)
             .await?;
         for invite in older {
+            self.drop_invite(within, actor, invite).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a member has invited to above the level they have from now on; all of it
+    /// if they have none. Else who lost a level could get it again by an invite of their own.
+    pub(crate) async fn drop_invites_by(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        membership: &memberships::Model,
+        level: Option<Level>,
+    ) -> Result<(), Abort> {
+        let mut too_high = invites::Entity::find()
+            .filter(invites::Column::OrganizationId.eq(membership.organization_id))
+            .filter(invites::Column::CreatedById.eq(membership.user_id));
+        if let Some(level) = level {
+            too_high = too_high.filter(invites::Column::Level.gt(level));
+        }
+        for invite in too_high.all(within).await? {
             self.drop_invite(within, actor, invite).await?;
         }
         Ok(())

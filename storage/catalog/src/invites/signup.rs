@@ -118,13 +118,17 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such invite; `expired`; `invalid_recipient`: it is for another address;
-    /// `user_already_member`.
+    /// The key is limited to other organizations; no such invite; `expired`;
+    /// `invalid_recipient`: it is for another address; `user_already_member`.
     pub async fn accept_invite_as(
         &self,
         token: &str,
         caller: &Caller,
     ) -> Result<Joined, ChangeError> {
+        if caller.scoped_organizations.is_some() {
+            let detail = "This key is limited to some organizations and cannot join another.";
+            return Err(ChangeError::forbidden(detail));
+        }
         let transaction = self.begin().await?;
         let joined = async {
             let accepting = self.accepting(&transaction, token).await?;

@@ -19,6 +19,7 @@ use sea_orm::{
 
 impl Catalog {
     /// Gives a member another level. An owner may make others owners; all of them stay owners.
+    /// Invites of the member to a level above the new one are taken back.
     ///
     /// # Errors
     ///
@@ -74,11 +75,13 @@ impl Catalog {
         let deed = member_deed(Activity::Updated, &member);
         let deed = deed.field("level", before.number(), level.number());
         self.record(within, actor, deed).await?;
+        self.drop_invites_by(within, actor, &member.membership, Some(level))
+            .await?;
         Ok(member)
     }
 
-    /// Takes a member out of an organization, with their roles there. Their keys stay, and lose
-    /// access. Everybody may leave.
+    /// Takes a member out of an organization, with their roles there and the invites that they
+    /// sent. Their keys stay, and lose access. Everybody may leave.
     ///
     /// # Errors
     ///
@@ -114,7 +117,8 @@ impl Catalog {
         let deed = member_deed(Activity::Deleted, &member);
         let deed = deed.field("level", member.membership.level.number(), ());
         self.record(within, actor, deed).await?;
-        Ok(())
+        self.drop_invites_by(within, actor, &member.membership, None)
+            .await
     }
 }
 

@@ -96,6 +96,37 @@ impl Catalog {
         self.finish(transaction, changed).await
     }
 
+    /// Says what an organization may do with plugins: 0 nothing, 3 configure, 6 install, 9 share
+    /// them. For the operator.
+    ///
+    /// # Errors
+    ///
+    /// No such organization, or none of these levels.
+    pub async fn set_plugins_access_level(
+        &self,
+        actor: &Actor,
+        id: Uuid,
+        level: i16,
+    ) -> Result<organizations::Model, ChangeError> {
+        if ![0, 3, 6, 9].contains(&level) {
+            let detail = "The level of access to plugins is 0, 3, 6 or 9.";
+            let field = "plugins_access_level";
+            return Err(ChangeError::invalid(Some(field), "invalid_choice", detail));
+        }
+        let transaction = self.begin().await?;
+        let changed = async {
+            let before = lock_organization(&transaction, id).await?;
+            let after = organizations::Model {
+                plugins_access_level: level,
+                ..before.clone()
+            };
+            self.save_organization(&transaction, actor, before, after)
+                .await
+        };
+        let changed = changed.await;
+        self.finish(transaction, changed).await
+    }
+
     async fn switch_features(
         &self,
         within: &DatabaseTransaction,
@@ -138,6 +169,11 @@ impl Catalog {
                 "members_can_write_pipelines",
                 before.members_can_write_pipelines,
                 after.members_can_write_pipelines,
+            )
+            .field(
+                "plugins_access_level",
+                before.plugins_access_level,
+                after.plugins_access_level,
             )
             .field(
                 "disabled_features",

@@ -85,11 +85,7 @@ impl Catalog {
         if terms.expires_at.is_some_and(|at| at <= now) {
             return Err(ChangeError::Expired.into());
         }
-        let had = in_force(now).add(keys::Column::UserId.eq(user_id));
-        let had = keys::Entity::find().filter(had).count(within).await?;
-        if had >= KEYS_PER_USER_MAX {
-            return Err(ChangeError::TooManyKeys(had).into());
-        }
+        self.must_have_room_for_a_key(within, user_id).await?;
         let value = PersonalKey::generate()?;
         let record = insert_personal_key(within, user_id, &value, terms, now).await?;
         let deed = key_deed(Activity::Created, &record)
@@ -97,8 +93,23 @@ impl Catalog {
             .field("scopes", (), &record.scopes)
             .field("expires_at", (), record.expires_at)
             .field("scoped_organizations", (), &record.scoped_organizations);
-        self.record_of_key(within, actor, deed, &record).await?;
+        self.record_of_key(within, actor, deed, &record, None)
+            .await?;
         Ok(CreatedPersonalKey { value, record })
+    }
+
+    /// Whether a user who is locked may have one more key in force.
+    async fn must_have_room_for_a_key(
+        &self,
+        within: &DatabaseTransaction,
+        user_id: i64,
+    ) -> Result<(), Abort> {
+        let had = in_force(self.now()).add(keys::Column::UserId.eq(user_id));
+        let had = keys::Entity::find().filter(had).count(within).await?;
+        if had >= KEYS_PER_USER_MAX {
+            return Err(ChangeError::TooManyKeys(had).into());
+        }
+        Ok(())
     }
 
     /// Revokes a key; the row stays, so that one can still tell whose it was.
@@ -115,25 +126,32 @@ impl Catalog {
         };
         let revoked = keys::Entity::update(change).exec(within).await?;
         let deed = key_deed(Activity::Deleted, &revoked);
-        self.record_of_key(within, actor, deed, &revoked).await?;
+        self.record_of_key(within, actor, deed, &revoked, None)
+            .await?;
         Ok(revoked)
     }
 
-    /// Writes a key's deed into the logs of the organizations that it reaches: a key belongs to
-    /// its owner, but those are whom it concerns.
+    /// Writes a key's deed into the logs of the organizations that it reaches, or reached
+    /// `before`: a key belongs to its owner, but those are whom it concerns. None of them is told
+    /// of the others.
     pub(crate) async fn record_of_key(
         &self,
         within: &DatabaseTransaction,
         actor: &Actor,
         deed: Deed,
         key: &keys::Model,
+        before: Option<&keys::Model>,
     ) -> Result<(), DbErr> {
         let mut reached = memberships::Entity::find()
             .filter(memberships::Column::UserId.eq(key.user_id))
             .order_by_asc(memberships::Column::JoinedAt)
             .order_by_asc(memberships::Column::Id);
-        if let Some(only) = &key.scoped_organizations {
-            let only = only.0.iter().copied();
+        let scoped = [Some(key), before].into_iter().flatten();
+        let scoped: Option<Vec<_>> = scoped
+            .map(|key| key.scoped_organizations.as_ref())
+            .collect();
+        if let Some(only) = scoped {
+            let only = only.into_iter().flat_map(|ids| ids.0.iter().copied());
             reached = reached.filter(memberships::Column::OrganizationId.is_in(only));
         }
         let reached = reached.limit(ORGANIZATIONS_TOLD_MAX).all(within).await?;

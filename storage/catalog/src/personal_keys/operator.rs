@@ -8,7 +8,6 @@ use crate::error::{CatalogError, ChangeError};
 use crate::key::{PersonalKey, mask};
 use crate::scopes::Scopes;
 use crate::time::UtcTime;
-use crate::transaction::locked;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 
@@ -95,11 +94,13 @@ impl Catalog {
             .filter(which)
             .filter(keys::Column::RevokedAt.is_null());
         let transaction = self.begin().await?;
+        let missing = || ChangeError::not_found("personal key", &mask(id_or_key));
         let revoked = async {
-            let found = locked(&transaction, query).one(&transaction).await?;
-            let missing = || ChangeError::not_found("personal key", &mask(id_or_key));
-            self.end_key(&transaction, actor, &found.ok_or_else(missing)?)
-                .await
+            let seen = query.clone().one(&transaction).await?.ok_or_else(missing)?;
+            lock_user(&transaction, seen.user_id).await?;
+            // Again, as whoever held the lock may have revoked or rolled it.
+            let found = query.one(&transaction).await?.ok_or_else(missing)?;
+            self.end_key(&transaction, actor, &found).await
         };
         let revoked = revoked.await;
         self.finish(transaction, revoked).await

@@ -18,8 +18,8 @@ use crate::time::UtcTime;
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
 };
 
 /// What a new key of one's own needs.
@@ -158,6 +158,11 @@ impl Catalog {
             if expires_at.is_some_and(|at| at <= self.now()) {
                 return Err(ChangeError::Expired.into());
             }
+            if before.expires_at.is_some_and(|at| at <= self.now()) {
+                // It comes back to those that count.
+                self.must_have_room_for_a_key(within, caller.user.id)
+                    .await?;
+            }
             terms.expires_at = expires_at;
         }
         if let Some(only) = change.scoped_organizations {
@@ -193,9 +198,16 @@ impl Catalog {
         if deed.changes_nothing() {
             return Ok(after);
         }
-        let row = after.into_active_model().reset_all();
+        let row = keys::ActiveModel {
+            id: ActiveValue::Unchanged(after.id),
+            label: ActiveValue::Set(after.label),
+            scopes: ActiveValue::Set(after.scopes),
+            expires_at: ActiveValue::Set(after.expires_at),
+            scoped_organizations: ActiveValue::Set(after.scoped_organizations),
+            ..Default::default()
+        };
         let saved = keys::Entity::update(row).exec(within).await?;
-        self.record_of_key(within, &caller.actor(), deed, &saved)
+        self.record_of_key(within, &caller.actor(), deed, &saved, Some(before))
             .await?;
         Ok(saved)
     }
@@ -215,17 +227,23 @@ impl Catalog {
         let transaction = self.begin().await?;
         let rolled = async {
             let own = self.own_terms(&transaction, caller).await?;
-            let mut after = fitting_key(&transaction, caller, &own, id).await?;
-            let masked = after.mask_value;
-            after.key_hash = value.hash();
-            after.mask_value = value.mask();
-            after.last_rolled_at = Some(self.now());
-            let row = after.into_active_model().reset_all();
+            let before = fitting_key(&transaction, caller, &own, id).await?;
+            let row = keys::ActiveModel {
+                id: ActiveValue::Unchanged(before.id),
+                key_hash: ActiveValue::Set(value.hash()),
+                mask_value: ActiveValue::Set(value.mask()),
+                last_rolled_at: ActiveValue::Set(Some(self.now())),
+                ..Default::default()
+            };
             let record = keys::Entity::update(row).exec(&transaction).await?;
             let deed = key_deed(Activity::Updated, &record)
-                .field("mask_value", masked, &record.mask_value)
-                .field("last_rolled_at", (), record.last_rolled_at);
-            self.record_of_key(&transaction, &caller.actor(), deed, &record)
+                .field("mask_value", before.mask_value, &record.mask_value)
+                .field(
+                    "last_rolled_at",
+                    before.last_rolled_at,
+                    record.last_rolled_at,
+                );
+            self.record_of_key(&transaction, &caller.actor(), deed, &record, None)
                 .await?;
             Ok(CreatedPersonalKey { value, record })
         };

@@ -19,6 +19,7 @@ on_both!(
     invites_expire_after_three_days_and_stay_listed,
     a_new_link_kills_the_old_one,
     any_member_deletes_an_invite_and_its_link_is_dead,
+    who_loses_a_level_loses_the_invites_to_it,
     a_list_of_1000_invites_takes_three_statements,
 );
 
@@ -392,6 +393,53 @@ async fn any_member_deletes_an_invite_and_its_link_is_dead(database: TestDatabas
     );
     let again = catalog.delete_invite(&actor(&bob), here, id).await;
     assert_eq!(blame(again).0, "not_found");
+}
+
+async fn who_loses_a_level_loses_the_invites_to_it(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let bob = stand.user("bob").await;
+    catalog
+        .add_member(here, bob.id, Level::Owner)
+        .await
+        .unwrap();
+    let mut sent = Vec::new();
+    for level in [Level::Owner, Level::Administrator, Level::Member] {
+        let new = NewInvite {
+            level,
+            ..NewInvite::to(&format!("{}@example.com", level.number()))
+        };
+        sent.push(invite(&stand, &actor(&bob), new).await);
+    }
+    let anns = invite(&stand, &stand.owner, NewInvite::to("dan@example.com")).await;
+    let open = async || {
+        let mut open = Vec::new();
+        for sent in sent.iter().chain([&anns]) {
+            open.push(is_open(&stand, sent).await);
+        }
+        open
+    };
+    let steps = [
+        (Some(Level::Administrator), [false, true, true, true]),
+        (Some(Level::Member), [false, false, true, true]),
+        (None, [false, false, false, true]),
+    ];
+    for (level, left) in steps {
+        match level {
+            Some(level) => {
+                let set = catalog.set_member_level(&stand.owner, here, bob.uuid, level);
+                set.await.map(drop)
+            }
+            None => catalog.remove_member(&stand.owner, here, bob.uuid).await,
+        }
+        .unwrap();
+        assert_eq!(open().await, left, "{level:?}");
+        let entry = stand.newest_entry().await;
+        assert_eq!(
+            (entry.scope, entry.activity),
+            (ActivityScope::Invite, Activity::Deleted)
+        );
+    }
 }
 
 async fn a_list_of_1000_invites_takes_three_statements(database: TestDatabase) {

@@ -120,6 +120,13 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
         refused.await.unwrap_err().to_string(),
         "there is no feature \"flying\""
     );
+    let set = stand.catalog.set_plugins_access_level(&operator, id, 3);
+    assert_eq!(set.await.unwrap().plugins_access_level, 3);
+    let changes = stand.newest_entry().await.detail.changes;
+    assert_eq!(changes[0].field, "plugins_access_level");
+    let refused = stand.catalog.set_plugins_access_level(&operator, id, 4);
+    let blamed = field("invalid_choice", "plugins_access_level");
+    assert_eq!(blame(refused.await), blamed);
 }
 
 async fn a_deleted_organization_leaves_nothing_but_one_entry(database: TestDatabase) {

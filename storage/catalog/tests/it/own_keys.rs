@@ -3,8 +3,8 @@
 use crate::stand::{DAY_MICROS, FIRST, START, Stand, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Activity, ActivityScope, Caller, CreatedPersonalKey, NewOwnKey, OrganizationIds, OwnKeyChange,
-    Scopes, UtcTime,
+    Activity, ActivityScope, Actor, Caller, CreatedPersonalKey, NewOwnKey, OrganizationIds,
+    OwnKeyChange, Scopes, UtcTime,
 };
 use uuid::Uuid;
 
@@ -19,6 +19,9 @@ on_both!(
     organizations_of_a_key_are_its_owners,
     a_key_that_was_revoked_meanwhile_changes_nothing,
     parallel_creations_stop_at_100,
+    an_expired_key_comes_back_only_where_there_is_room,
+    a_key_that_is_revoked_stays_so_whatever_changes_it_meanwhile,
+    no_organization_is_told_of_another_one_of_a_key,
 );
 
 fn wish(scopes: &[&str]) -> NewOwnKey {
@@ -322,4 +325,98 @@ async fn parallel_creations_stop_at_100(database: TestDatabase) {
         made += usize::from(making.await.unwrap().is_ok());
     }
     assert_eq!(made, 9, "with the caller's own, 91 were there");
+}
+
+async fn an_expired_key_comes_back_only_where_there_is_room(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let ann = stand.caller(&stand.ann).await;
+    let brief = NewOwnKey {
+        expires_at: Some(in_days(1)),
+        ..wish(&["role:read"])
+    };
+    let brief = made(&stand, &ann, brief).await.record.id;
+    stand.clock.set(START.plus_micros(2 * DAY_MICROS));
+    for _ in 0..99 {
+        made(&stand, &ann, wish(&["role:read"])).await;
+    }
+    let for_ever = OwnKeyChange {
+        expires_at: Some(None),
+        ..OwnKeyChange::default()
+    };
+    let refused = stand.catalog.update_own_key(&ann, brief, for_ever.clone());
+    assert!(refused.await.is_err());
+    let some = stand.catalog.own_keys(&ann, FIRST).await.unwrap().rows;
+    let other = some
+        .iter()
+        .find(|key| ![brief, ann.key_id].contains(&key.id));
+    let other = other.unwrap().id;
+    stand.catalog.delete_own_key(&ann, other).await.unwrap();
+    let back = stand.catalog.update_own_key(&ann, brief, for_ever).await;
+    assert_eq!(back.unwrap().expires_at, None);
+}
+
+async fn a_key_that_is_revoked_stays_so_whatever_changes_it_meanwhile(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let ann = stand.caller(&stand.ann).await;
+    for round in 0..20 {
+        let id = made(&stand, &ann, wish(&["role:read"])).await.record.id;
+        let (catalog, caller) = (stand.catalog.clone(), ann.clone());
+        let changing = tokio::spawn(async move {
+            let mut turn = 0;
+            loop {
+                turn += 1;
+                let change = OwnKeyChange {
+                    label: Some(format!("{turn}")),
+                    ..OwnKeyChange::default()
+                };
+                if catalog.update_own_key(&caller, id, change).await.is_err()
+                    || catalog.roll_own_key(&caller, id).await.is_err()
+                {
+                    return;
+                }
+            }
+        });
+        let (operator, text) = (Actor::command_line(), id.to_string());
+        let revoked = stand.catalog.revoke_personal_key(&operator, &text);
+        revoked.await.unwrap();
+        changing.await.unwrap();
+        let left = stand.catalog.own_key(&ann, id).await.unwrap();
+        assert_eq!(left, None, "round {round}");
+    }
+}
+
+async fn no_organization_is_told_of_another_one_of_a_key(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let second = stand
+        .catalog
+        .create_organization(&stand.owner, "Second", Some(stand.ann.id));
+    let second = second.await.unwrap().id;
+    let first = stand.organization;
+    let ann = stand.caller(&stand.ann).await;
+    let both = NewOwnKey {
+        scoped_organizations: Some(vec![first, second]),
+        ..wish(&["role:read"])
+    };
+    let id = made(&stand, &ann, both).await.record.id;
+    let narrow = OwnKeyChange {
+        scoped_organizations: Some(Some(vec![second])),
+        ..OwnKeyChange::default()
+    };
+    stand
+        .catalog
+        .update_own_key(&ann, id, narrow)
+        .await
+        .unwrap();
+    let entries = stand.entries(ActivityScope::PersonalKey).await;
+    let told: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.item_id == id.to_string())
+        .flat_map(|entry| &entry.detail.changes)
+        .filter(|change| change.field == "scoped_organizations")
+        .map(|change| (change.before.clone(), change.after.clone()))
+        .collect();
+    let own = serde_json::json!([first]);
+    let none = serde_json::json!([]);
+    let null = serde_json::Value::Null;
+    assert_eq!(told, [(own.clone(), none), (null, own)]);
 }

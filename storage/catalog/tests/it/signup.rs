@@ -1,6 +1,6 @@
 //! Accepting invites.
 
-use crate::stand::{DAY_MICROS, FIRST, START, Stand, blame, field};
+use crate::stand::{DAY_MICROS, FIRST, START, Stand, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, OrganizationChange, SentInvite};
 
@@ -115,6 +115,16 @@ async fn what_does_not_fit_is_refused(database: TestDatabase) {
     let token = sent.token.expose();
     let refused = stand.catalog.accept_invite_as(token, &carol_key).await;
     assert_eq!(blame(refused), ("invalid_recipient", None));
+    let owner = actor(&carol);
+    let elsewhere = stand
+        .catalog
+        .create_organization(&owner, "Carol's", Some(carol.id));
+    let elsewhere = elsewhere.await.unwrap().id;
+    let limited = stand.caller_with(&carol, |key| {
+        key.scoped_organizations = Some(vec![elsewhere]);
+    });
+    let refused = stand.catalog.accept_invite_as(token, &limited.await).await;
+    assert_eq!(blame(refused).0, "permission_denied");
     let long = "x".repeat(151);
     let refused = stand.catalog.accept_invite_as_new(token, &long, "").await;
     assert_eq!(blame(refused), field("max_length", "first_name"));
