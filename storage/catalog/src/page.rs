@@ -45,16 +45,24 @@ impl<T> Page<T> {
     }
 }
 
+/// How many times its length a part must be away from the start of its list for its identifiers to
+/// be looked for first. To skip a row by the index alone saves about 35 ns in SQLite; to look up a
+/// row by its identifier costs about 2.5 µs.
+const FAR: u64 = 64;
+
 /// The rows of a part of a list, in no order; `id` is the column of their primary key.
 ///
-/// Only the identifiers of the part are read in the list's order: an index that has them answers
-/// that alone, and what the offset skips costs half of what it costs with the rows at hand.
+/// Far from the start, only the identifiers of the part are read in the list's order: an index
+/// that has them answers that alone.
 pub(crate) fn part<E: EntityTrait>(
     in_order: Select<E>,
     id: impl ColumnTrait,
     page: PageRequest,
 ) -> Select<E> {
-    let ids = in_order.select_only().column(id);
-    let ids = ids.offset(page.offset).limit(page.limit);
+    let cut = in_order.offset(page.offset).limit(page.limit);
+    if page.offset < page.limit.saturating_mul(FAR) {
+        return cut;
+    }
+    let ids = cut.select_only().column(id);
     E::find().filter(id.in_subquery(ids.into_query()))
 }

@@ -9,7 +9,10 @@ use millrace_catalog::{
 };
 use uuid::Uuid;
 
-on_both!(long_lists_take_three_statements);
+on_both!(
+    long_lists_take_three_statements,
+    a_part_is_the_same_near_and_far_from_the_start,
+);
 
 const PAGE: PageRequest = PageRequest {
     limit: 500,
@@ -134,6 +137,36 @@ async fn long_lists_take_three_statements(database: TestDatabase) {
         assert!(count >= u64::from(ROWS), "{name}: {count}");
         assert!(rows >= 500, "{name}: {rows}");
         assert!(sent.len() <= STATEMENTS_MAX, "{name}: {sent:#?}");
+    }
+}
+
+async fn a_part_is_the_same_near_and_far_from_the_start(database: TestDatabase) {
+    let crowd = Crowd::new(&database).await;
+    let (catalog, here) = (&crowd.catalog, crowd.organization);
+    let near = PageRequest {
+        limit: 1000,
+        offset: 0,
+    };
+    let far = PageRequest {
+        limit: 7,
+        offset: 900,
+    };
+    let whole = catalog.members_of(here, None, near).await.unwrap().rows;
+    let part = catalog.members_of(here, None, far).await.unwrap().rows;
+    assert_eq!(part, whole[900..907]);
+    let all = ActivityFilter {
+        organization_id: here,
+        scopes: Vec::new(),
+        item_id: None,
+    };
+    let some = ActivityFilter {
+        scopes: vec![ActivityScope::Domain, ActivityScope::Role],
+        ..all.clone()
+    };
+    for filter in [all, some] {
+        let whole = catalog.list_activity(&filter, near).await.unwrap().rows;
+        let part = catalog.list_activity(&filter, far).await.unwrap().rows;
+        assert_eq!(part, whole[900..907]);
     }
 }
 
