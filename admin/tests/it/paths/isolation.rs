@@ -102,6 +102,8 @@ async fn what_a_body_names_must_be_ones_own() {
     });
     let key = json!({ "label": "Key", "scopes": ["role:read"] });
     let invite = json!({ "target_email": "new@example.org" });
+    let destination = json!({ "type": "NoOp", "config": {} });
+    let export = json!({ "name": "New", "interval": "hour", "destination": destination });
     let holders = "organizations/:id/roles/:id/role_memberships";
     let table = [
         (holders, json!({}), "user_uuid", json!(theirs.id("members"))),
@@ -111,6 +113,12 @@ async fn what_a_body_names_must_be_ones_own() {
             invite,
             "private_project_access",
             access,
+        ),
+        (
+            "organizations/:id/batch_exports",
+            export,
+            "team_id",
+            json!(team),
         ),
         (
             "organizations/:id/historical_migrations",
