@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{invites, keys, log, members, organizations, purge, rejected};
+use crate::commands::{invites, keys, log, members, migrations, organizations, purge, rejected};
 use crate::config::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -67,6 +67,9 @@ pub enum Command {
     /// Invite people into an organization
     #[command(subcommand)]
     Invites(invites::Command),
+    /// Decide on imports of past events beyond what anyone may import
+    #[command(subcommand)]
+    Migrations(migrations::Command),
     /// Look at events that were refused, and send them again
     #[command(subcommand)]
     Rejected(rejected::Command),

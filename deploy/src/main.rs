@@ -78,6 +78,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Organizations(command)) => commands::organizations::run(config, command),
         Some(Command::Members(command)) => commands::members::run(config, command),
         Some(Command::Invites(command)) => commands::invites::run(config, command),
+        Some(Command::Migrations(command)) => commands::migrations::run(config, command),
         Some(Command::Rejected(command)) => commands::rejected::run(config, command),
         Some(Command::Purge(purge)) => commands::purge::run(config, *purge),
         Some(Command::Log(command)) => commands::log::run(config, command),

@@ -4,6 +4,7 @@ pub mod invites;
 pub mod keys;
 pub mod log;
 pub mod members;
+pub mod migrations;
 pub mod organizations;
 pub mod purge;
 pub mod rejected;

@@ -16,7 +16,9 @@
 mod clients;
 mod commands;
 mod crash;
+mod exports;
 mod first_event;
+mod migrations;
 mod people;
 mod readme;
 mod refusals;

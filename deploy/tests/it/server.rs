@@ -189,6 +189,30 @@ impl Drop for Server {
     }
 }
 
+/// Asks the API with the key of the first start: status and body.
+pub fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let request = ureq::http::Request::builder()
+        .method(method)
+        .uri(format!("{}{path}", server.credential("admin_url")))
+        .header("content-type", "application/json")
+        .header(
+            "authorization",
+            format!("Bearer {}", server.credential("personal_api_key")),
+        )
+        .body(body.to_string())
+        .unwrap();
+    let mut answer = agent.run(request).unwrap();
+    let text = answer.body_mut().read_to_string().unwrap();
+    (
+        answer.status().as_u16(),
+        serde_json::from_str(&text).unwrap_or(Value::Null),
+    )
+}
+
 /// Posts a JSON text: status and JSON answer.
 pub fn post(url: &str, body: &str) -> (u16, Value) {
     let agent: ureq::Agent = ureq::Agent::config_builder()

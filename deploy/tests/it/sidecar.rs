@@ -1,36 +1,12 @@
 //! The organization API beside ingestion: in another process on the same catalog, and inside
 //! `millrace serve`.
 
-use crate::server::{Server, eventually};
+use crate::server::{Server, ask, eventually};
 use serde_json::{Value, json};
 use std::path::Path;
 use tempfile::TempDir;
 
 const PROJECTS: &str = "/api/organizations/@current/projects/";
-
-/// Asks the API with the key of the first start: status and body.
-fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .build()
-        .into();
-    let request = ureq::http::Request::builder()
-        .method(method)
-        .uri(format!("{}{path}", server.credential("admin_url")))
-        .header("content-type", "application/json")
-        .header(
-            "authorization",
-            format!("Bearer {}", server.credential("personal_api_key")),
-        )
-        .body(body.to_string())
-        .unwrap();
-    let mut answer = agent.run(request).unwrap();
-    let text = answer.body_mut().read_to_string().unwrap();
-    (
-        answer.status().as_u16(),
-        serde_json::from_str(&text).unwrap_or(Value::Null),
-    )
-}
 
 /// The status that an event with this key gets.
 fn capture(server: &Server, key: &str) -> u16 {

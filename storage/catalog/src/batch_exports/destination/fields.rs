@@ -23,6 +23,8 @@ pub(super) enum Kind {
     Url,
     /// The name or address of a server.
     Host,
+    /// The first part of a server's name.
+    Account,
     /// A folder below the root of exports.
     Path,
     /// Google's JSON key.
@@ -138,7 +140,7 @@ const REDSHIFT: [Field; 1] = [field(
     Kind::Choice(&["varchar", "super"]),
 )];
 const SNOWFLAKE: [Field; 11] = [
-    required("account", Kind::Text),
+    required("account", Kind::Account),
     required_secret("user", Kind::Text),
     required("database", Kind::Text),
     required("warehouse", Kind::Text),

@@ -48,6 +48,7 @@ pub(super) fn checked(
             match kind {
                 Kind::Url => url(text, limits)?,
                 Kind::Host => host(text, limits)?,
+                Kind::Account => account(text)?,
                 Kind::Path => path(text, limits)?,
                 Kind::ServiceAccount => service_account(text, limits)?,
                 _ => azure_connection(text, limits)?,
@@ -121,6 +122,17 @@ fn host(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
         Ok(Host::Ipv6(address)) => reachable(&Host::Ipv6(address), limits),
         Err(_) => Err(wrong("Give the name or the address of a server.")),
     }
+}
+
+/// Anything else could lead to another server than that of the accounts.
+fn account(text: &str) -> Result<(), Wrong> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err(wrong(
+        "An account has letters, digits, dots and dashes only.",
+    ))
 }
 
 /// Addresses are looked at here; what names resolve to, whenever we connect.
@@ -280,6 +292,8 @@ mod tests {
             (Kind::Host, "a b"),
             (Kind::Host, "a/b"),
             (Kind::Host, "user@a.example"),
+            (Kind::Account, "evil.example/#"),
+            (Kind::Account, "a@b"),
             (Kind::Path, "/"),
             (Kind::Path, "/etc"),
             (Kind::Path, "/exports2"),
