@@ -522,3 +522,23 @@ async fn without_access_to_plugins_there_are_none() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_plugin_made_for_another_view_is_made_and_seen_there() {
+    let fixture = Fixture::new().await;
+    let new = json!({
+        "plugin_type": "custom",
+        "capabilities": { "methods": ["processEvent"] },
+    });
+    let (record, path) = made(&fixture, Family::Destinations, new).await;
+    assert_eq!(fixture.get(&path).await.status, 404);
+    for (family, seen) in [
+        (Family::Destinations, vec![]),
+        (
+            Family::Transformations,
+            vec![record["id"].as_i64().unwrap()],
+        ),
+    ] {
+        assert_eq!(ids(&fixture.get(&all(family)).await.body), seen);
+    }
+}

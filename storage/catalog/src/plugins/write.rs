@@ -81,7 +81,7 @@ impl Catalog {
                 .field("tag", (), &plugin.tag)
                 .field("is_global", (), plugin.is_global);
             self.record(&transaction, writer.actor, deed).await?;
-            found(&transaction, writer, plugin.id).await
+            found(&transaction, writer.anywhere(), plugin.id).await
         };
         let made = made.await;
         self.finish(transaction, made).await
@@ -228,8 +228,8 @@ impl Catalog {
 }
 
 impl PluginWriter<'_> {
-    /// The same writer, past the view: a change may take a plugin out of the view that it was
-    /// changed in, and is answered all the same.
+    /// The same writer, past the view: what a plugin is given may put it out of the view that it
+    /// was made or changed in, and is answered all the same.
     pub(super) fn anywhere(self) -> Self {
         Self {
             family: Family::Plugins,
