@@ -8,7 +8,7 @@ use crate::request::auth;
 use crate::request::scope;
 use crate::request::throttle::Allowance;
 use crate::router::PathItem;
-use http::Method;
+use http::{Method, StatusCode};
 use millrace_catalog::{Caller, Need};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -69,6 +69,16 @@ impl Arrived {
         let catalog = &app.services.catalog;
         let caller = auth::authenticate(catalog, headers, &app.throttle, self.address);
         caller.await.map(Some)
+    }
+
+    /// Counts what is not there as a wrong key of the address, where nobody needs to say who asks:
+    /// it was a guess at a token.
+    pub(crate) fn counted(&self, app: &App, context: &Context, error: ApiError) -> ApiError {
+        if context.caller.is_some() || !self.is_open() || error.status() != StatusCode::NOT_FOUND {
+            return error;
+        }
+        let counted = app.throttle.wrong_key(self.address);
+        counted.err().map_or(error, ApiError::throttled)
     }
 
     fn is_open(&self) -> bool {

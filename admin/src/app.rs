@@ -45,7 +45,7 @@ impl App {
         let table = crate::routes::operations(&published);
         let router = Router::new(table).map_err(TableError)?;
         let document = openapi::document(router.items());
-        published.publish(document).map_err(TableError)?;
+        published.publish(&document).map_err(TableError)?;
         Ok(Self {
             throttle: Throttle::new(&services.config),
             router,

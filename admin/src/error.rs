@@ -230,6 +230,8 @@ impl ApiError {
             400 if self.0.code == "parse_error" => "invalid_request",
             400 => "validation_error",
             401 | 403 => "authentication_error",
+            // As clients of PostHog's API know it.
+            409 => "server_error",
             429 => "throttled_error",
             500.. => "server_error",
             _ => "invalid_request",

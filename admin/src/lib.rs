@@ -6,6 +6,7 @@
 //! | `operation` | what one operation says of itself; how to add one |
 //! | `openapi` | the document that all operations make, and a page of it |
 //! | `app`, `router`, `server` | the whole; from path to operation; the accept loop |
+//! | `connections` | how many an address may have |
 //! | `stages` | the way of a request, in order |
 //! | `admission` | whether it is let in |
 //! | `request` | its parts: who asks, how often, from where, of what; its body |
@@ -35,6 +36,7 @@ mod answer;
 mod app;
 pub mod certificates;
 mod change;
+mod connections;
 mod context;
 pub mod dns;
 pub mod domain_name;

@@ -1,9 +1,11 @@
 //! The accept loop.
 //!
 //! warp's own server has no time-outs, so connections are served by hyper here: a limit on their
-//! number and on the time a request's head may take; `stages` bounds the time of its answer.
+//! number, in all and from each address, on the time a request's head may take and on how long a
+//! client may take nothing of its answer; `stages` bounds the time until there is one.
 
 use crate::app::routes;
+use crate::connections::Connections;
 use crate::request::origin::Peer;
 use crate::services::Services;
 use http::Request;
@@ -19,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 
 /// Connections at a time; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -44,6 +47,8 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let outbox = services.outbox.clone();
+    let connections = Connections::new(services.config.trusted_proxies.clone());
+    let write_timeout = services.config.write_timeout;
     let filter = routes(services).map_err(io::Error::other)?;
     let service = TowerToHyperService::new(warp::service(filter));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -74,6 +79,12 @@ pub async fn serve(
                 (Err(_), _) => break,
             },
         }
+        let Some(place) = connections.place(peer.0.ip()) else {
+            tracing::debug!(address = %peer.0.ip(), "an address has too many connections");
+            continue;
+        };
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(write_timeout));
         let service = service.clone();
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
@@ -83,14 +94,14 @@ pub async fn serve(
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(Box::pin(stream)), service);
         let connection = graceful.watch(connection);
         // Ends with the connection, which ends with its time-outs or the drain.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the admin API ended early");
             }
-            drop(slot);
+            drop((slot, place));
         });
     }
     drop(listener);

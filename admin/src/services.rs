@@ -6,6 +6,7 @@ use crate::plugin_catalogue::PluginCatalogue;
 use ipnet::IpNet;
 use millrace_catalog::{Catalog, SecretKey};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How the API is set up; [`ApiConfig::default`] suits a service without proxies.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct ApiConfig {
     /// Wrong keys that an address may present in a minute; 0: any number. Right keys are served
     /// all the same.
     pub wrong_keys_per_minute_max: u32,
+    /// How long a client may take nothing of its answer before it is cut off.
+    pub write_timeout: Duration,
     /// The domain below which our reverse proxies answer.
     pub proxy_base_name: String,
     /// The folder that exports to files stay in; `None`: there are no such exports.
@@ -37,6 +40,7 @@ impl Default for ApiConfig {
             requests_per_minute_max: 480,
             requests_per_hour_max: 4_800,
             wrong_keys_per_minute_max: 30,
+            write_timeout: Duration::from_secs(30),
             proxy_base_name: "proxy.localhost".to_owned(),
             export_root: None,
             allow_private_destinations: false,

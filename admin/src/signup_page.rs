@@ -4,8 +4,10 @@
 //! `/api/signup/<token>/`. It loads nothing, runs nothing but its own script, is kept by no cache
 //! and tells no other site where it was, as the address is a secret.
 
+use crate::request::request_id;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -28,7 +30,22 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 pub(crate) fn route() -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
     warp::path!("signup" / String)
         .and(warp::get().or(warp::head()).unify())
-        .map(|_token| answer())
+        .and(warp::header::headers_cloned())
+        .map(|_token, headers| named(&headers))
+}
+
+/// The page under the request's name, as all other answers are.
+fn named(headers: &HeaderMap) -> Response {
+    let request_id = request_id::of(headers);
+    let route = "/signup/{token}";
+    let span = tracing::error_span!("request", request_id, method = "GET", route);
+    span.in_scope(|| tracing::info!(status = 200, "answered"));
+    let mut response = answer();
+    if let Ok(value) = request_id.parse() {
+        let headers = response.headers_mut();
+        headers.insert(request_id::X_REQUEST_ID, value);
+    }
+    response
 }
 
 /// The page, with headers that keep its address and the key on it to itself.

@@ -112,7 +112,8 @@ where
         return Err(ApiError::method_not_allowed(&arrived.item.allow()));
     };
     if arrived.method == Method::GET {
-        return read(&operation, context).await;
+        let outcome = read(&operation, context.clone()).await;
+        return outcome.map_err(|error| arrived.counted(app, &context, error));
     }
     let (context, body) = match &operation.body {
         Some(_) => {
@@ -135,7 +136,8 @@ async fn read(operation: &Operation, context: Context) -> Result<Success, ApiErr
     let answer = (operation.run)(context, serde_json::Value::Null).await?;
     let mut success = Success::of(operation, answer);
     if !operation.is_list {
-        let tag = etag::of(&success.body);
+        let tag = success.tag.take();
+        let tag = tag.unwrap_or_else(|| etag::of(&success.body));
         if etag::is_known(&request.headers, &tag) {
             success.status = StatusCode::NOT_MODIFIED;
             success.body = Bytes::new();

@@ -2,6 +2,7 @@
 
 pub(crate) mod response;
 
+use crate::change::etag;
 use crate::error::ApiError;
 use crate::operation::Outcome;
 use bytes::Bytes;
@@ -16,6 +17,8 @@ pub(crate) struct Answer {
     pub(crate) status: Option<StatusCode>,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
+    /// The version, where it is known without looking at the body.
+    pub(crate) tag: Option<String>,
 }
 
 impl Answer {
@@ -33,6 +36,7 @@ impl Answer {
             status: None,
             content_type: "application/json",
             body: body.into(),
+            tag: None,
         })
     }
 
@@ -42,6 +46,7 @@ impl Answer {
             status: None,
             content_type: "",
             body: Bytes::new(),
+            tag: None,
         }
     }
 }
@@ -97,8 +102,21 @@ impl<T: Serialize + JsonSchema> IntoAnswer for WithStatus<T> {
     }
 }
 
-/// A page for people.
-pub(crate) struct Html(pub(crate) String);
+/// A page for people, ready to be sent.
+pub(crate) struct Html(pub(crate) Answer);
+
+impl Html {
+    /// Of a page's text.
+    pub(crate) fn of(page: String) -> Answer {
+        let body = Bytes::from(page);
+        Answer {
+            status: None,
+            content_type: "text/html; charset=utf-8",
+            tag: Some(etag::of(&body)),
+            body,
+        }
+    }
+}
 
 impl IntoAnswer for Html {
     fn schema() -> AnswerSchema {
@@ -106,10 +124,6 @@ impl IntoAnswer for Html {
     }
 
     fn into_answer(self) -> Outcome {
-        Ok(Answer {
-            status: None,
-            content_type: "text/html; charset=utf-8",
-            body: self.0.into(),
-        })
+        Ok(self.0)
     }
 }

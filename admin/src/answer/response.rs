@@ -38,7 +38,7 @@ impl Success {
             status: answer.status.unwrap_or(operation.status),
             content_type: answer.content_type,
             body: answer.body,
-            tag: None,
+            tag: answer.tag,
             is_replay: false,
             is_secret: !operation.shown_once.is_empty(),
         }

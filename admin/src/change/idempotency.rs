@@ -15,37 +15,42 @@ use http::{HeaderName, StatusCode};
 use millrace_catalog::{Catalog, IdempotencyClaim};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest key.
 const KEY_CHARS_MAX: usize = 255;
 
-/// A request that nobody else makes now.
+/// A request that may be sent again.
 pub(crate) struct Idempotency {
     catalog: Catalog,
     id: String,
+    request_hash: String,
+}
+
+/// A request that nobody else makes now.
+pub(crate) struct Claimed {
+    of: Idempotency,
+    claim: Uuid,
 }
 
 /// What is known of a request.
 pub(crate) enum Begun {
-    /// It brought no key.
-    Unasked,
     /// It is new; make it, then end it.
-    Claimed(Idempotency),
+    Claimed(Claimed),
     /// It was made before.
     Done(Success),
 }
 
 impl Idempotency {
-    /// Claims the request's key, if it brought one.
+    /// Of the request's key, if it brought one.
     ///
     /// # Errors
     ///
-    /// 400 for a key that cannot be one; 409 if it belongs to another body, or if the first
-    /// request is still on its way.
-    pub(crate) async fn begin(context: &Context, body: &Bytes) -> Result<Begun, ApiError> {
+    /// 400 for a key that cannot be one.
+    pub(crate) fn of(context: &Context, body: &Bytes) -> Result<Option<Self>, ApiError> {
         let Some(key) = context.request.headers.get(IDEMPOTENCY_KEY) else {
-            return Ok(Begun::Unasked);
+            return Ok(None);
         };
         let usable = |key: &&str| {
             let printable = key.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -62,44 +67,82 @@ impl Idempotency {
             path.as_bytes(),
             key.as_bytes(),
         ]);
-        let catalog = context.catalog().clone();
-        match catalog.claim_idempotency_key(&id, &digest(&[body])).await? {
-            IdempotencyClaim::New => Ok(Begun::Claimed(Self { catalog, id })),
-            IdempotencyClaim::Done(kept) => Ok(Begun::Done(Success {
-                status: StatusCode::from_u16(kept.status).unwrap_or_default(),
-                content_type: "application/json",
-                body: kept.body.into(),
-                tag: None,
-                is_replay: true,
-                is_secret: false,
-            })),
-            IdempotencyClaim::InProgress => Err(ApiError::conflict(
-                "idempotency_in_progress",
-                "The first request with this Idempotency-Key is still on its way; try again.",
-            )),
-            IdempotencyClaim::Mismatch => Err(ApiError::conflict(
-                "idempotency_mismatch",
-                "This Idempotency-Key was used with another body; use a new one.",
-            )),
+        Ok(Some(Self {
+            catalog: context.catalog().clone(),
+            id,
+            request_hash: digest(&[body]),
+        }))
+    }
+
+    /// The answer of the first request, if it has one; reads only.
+    ///
+    /// # Errors
+    ///
+    /// As [`Idempotency::begin`].
+    pub(crate) async fn replay(&self) -> Result<Option<Success>, ApiError> {
+        let answered = self.catalog.idempotent_answer(&self.id, &self.request_hash);
+        match answered.await? {
+            Some(known) => told(known).map(Some),
+            None => Ok(None),
         }
     }
 
+    /// Claims the request.
+    ///
+    /// # Errors
+    ///
+    /// 409 if its key belongs to another body, or if the first request is still on its way.
+    pub(crate) async fn begin(self) -> Result<Begun, ApiError> {
+        let claimed = self
+            .catalog
+            .claim_idempotency_key(&self.id, &self.request_hash);
+        match claimed.await? {
+            IdempotencyClaim::New(claim) => Ok(Begun::Claimed(Claimed { of: self, claim })),
+            known => told(known).map(Begun::Done),
+        }
+    }
+}
+
+impl Claimed {
     /// Keeps a success for replays, or lets go of the key.
     pub(crate) async fn end(self, operation: &Operation, outcome: &Result<Success, ApiError>) {
+        let (Idempotency { catalog, id, .. }, claim) = (self.of, self.claim);
         let ended = match outcome {
             Ok(success) if success.status.is_success() => {
                 let body = without_secrets(&success.body, operation.shown_once);
                 let status = success.status.as_u16();
-                self.catalog
-                    .keep_idempotent_answer(&self.id, status, &body)
+                catalog
+                    .keep_idempotent_answer(&id, claim, status, &body)
                     .await
             }
-            _ => self.catalog.release_idempotency_key(&self.id).await,
+            _ => catalog.release_idempotency_key(&id, claim).await,
         };
         if let Err(error) = ended {
             // The change is made all the same; a retry runs again once the claim lapses.
             tracing::error!(%error, "an idempotent answer was not kept");
         }
+    }
+}
+
+/// What the client hears of a request that somebody made or makes.
+fn told(known: IdempotencyClaim) -> Result<Success, ApiError> {
+    match known {
+        IdempotencyClaim::Done(kept) => Ok(Success {
+            status: StatusCode::from_u16(kept.status).unwrap_or_default(),
+            content_type: "application/json",
+            body: kept.body.into(),
+            tag: None,
+            is_replay: true,
+            is_secret: false,
+        }),
+        IdempotencyClaim::Mismatch => Err(ApiError::conflict(
+            "idempotency_mismatch",
+            "This Idempotency-Key was used with another body; use a new one.",
+        )),
+        IdempotencyClaim::New(_) | IdempotencyClaim::InProgress => Err(ApiError::conflict(
+            "idempotency_in_progress",
+            "The first request with this Idempotency-Key is still on its way; try again.",
+        )),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::answer::response::Success;
 use crate::app::App;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Access, Operation};
 use crate::request::body;
 use bytes::Bytes;
 use http::Method;
@@ -35,16 +35,39 @@ pub(crate) async fn run(
     if operation.method != Method::POST {
         return make(&app, &arrived, &operation, context, &body).await;
     }
-    let idempotency = match Idempotency::begin(&context, &body).await? {
-        Begun::Unasked => None,
-        Begun::Claimed(idempotency) => Some(idempotency),
-        Begun::Done(replay) => return Ok(replay),
+    let idempotency = Idempotency::of(&context, &body)?;
+    if operation.access == Access::Open {
+        // The claim writes already: nothing is written for those who have nothing to show.
+        if let Some(idempotency) = &idempotency
+            && let Some(replay) = idempotency.replay().await?
+        {
+            return Ok(replay);
+        }
+        look(&app, &arrived, &context).await?;
+    }
+    let claimed = match idempotency {
+        None => None,
+        Some(idempotency) => match idempotency.begin().await? {
+            Begun::Claimed(claimed) => Some(claimed),
+            Begun::Done(replay) => return Ok(replay),
+        },
     };
     let outcome = make(&app, &arrived, &operation, context, &body).await;
-    if let Some(idempotency) = idempotency {
-        idempotency.end(&operation, &outcome).await;
+    if let Some(claimed) = claimed {
+        claimed.end(&operation, &outcome).await;
     }
     outcome
+}
+
+/// Reads the thing at an open operation's path, so that whoever has no right token is refused.
+async fn look(app: &App, arrived: &Arrived, context: &Context) -> Result<(), ApiError> {
+    let Some(read) = arrived.item.operation(&Method::GET) else {
+        return Ok(());
+    };
+    let looked = (read.run)(context.clone(), Value::Null).await;
+    looked
+        .map(drop)
+        .map_err(|error| arrived.counted(app, context, error))
 }
 
 async fn make(

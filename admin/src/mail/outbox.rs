@@ -12,6 +12,7 @@ use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 /// Mails that may be on their way at a time; a notice to many members counts as one.
 const MAILS_MAX: usize = 1_000;
@@ -128,21 +129,22 @@ impl Room {
     pub fn invite(&mut self, invitation: Invitation) {
         let outbox = self.outbox.clone();
         let permit = self.permits.split(1);
-        self.outbox.tasks.spawn(async move {
+        let sent = async move {
             let outcome = match invitation.letter(&outbox.from) {
                 Ok(letter) => outbox.deliver(&letter).await,
                 Err(error) => Err(error.into()),
             };
             report("invitation", outcome);
             drop(permit);
-        });
+        };
+        self.outbox.tasks.spawn(sent.in_current_span());
     }
 
     /// Tells each of the recipients, one after the other; takes one place.
     pub fn announce(&mut self, joined: MemberJoined, recipients: Vec<String>) {
         let outbox = self.outbox.clone();
         let permit = self.permits.split(1);
-        self.outbox.tasks.spawn(async move {
+        let sent = async move {
             for recipient in recipients {
                 let outcome = match joined.letter(&outbox.from, &recipient) {
                     Ok(letter) => outbox.deliver(&letter).await,
@@ -151,7 +153,8 @@ impl Room {
                 report("member joined", outcome);
             }
             drop(permit);
-        });
+        };
+        self.outbox.tasks.spawn(sent.in_current_span());
     }
 }
 

@@ -93,7 +93,7 @@ fn checked(value: Value, schema: &BodySchema) -> Result<Value, ApiError> {
         tracing::error!(error, schema = schema.name, "a schema cannot be used");
         ApiError::internal()
     })?;
-    match violation::first(validator, &value) {
+    match violation::first(&schema.schema, validator, &value) {
         Some(error) => Err(error),
         None => Ok(value),
     }

@@ -39,7 +39,8 @@ impl Origin {
     }
 }
 
-fn is_trusted(proxies: &[IpNet], address: IpAddr) -> bool {
+/// Whether an address is one of these proxies'.
+pub(crate) fn is_trusted(proxies: &[IpNet], address: IpAddr) -> bool {
     proxies.iter().any(|network| network.contains(&address))
 }
 

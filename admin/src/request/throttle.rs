@@ -85,7 +85,7 @@ impl<C: Clock + Clone> Throttle<C> {
 }
 
 /// Whoever has an IPv6 address usually has all of its /64.
-fn network_of(address: IpAddr) -> IpAddr {
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();

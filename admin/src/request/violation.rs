@@ -6,13 +6,53 @@ use jsonschema::paths::LocationSegment;
 use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::Value;
 
-/// The first thing that is wrong with a body, if anything.
-pub(crate) fn first(validator: &Validator, body: &Value) -> Option<ApiError> {
+/// The first thing that is wrong with a body, if anything. Stops there, and before the items of a
+/// list that is too long: a body can have a million errors.
+pub(crate) fn first(schema: &Value, validator: &Validator, body: &Value) -> Option<ApiError> {
+    if let Some(error) = too_long(schema, schema, body, &[]) {
+        return Some(error);
+    }
     let null_character = null_character(body).map(|path| {
         let detail = "This holds a null character, which no text may.";
         error("invalid_input", &path, detail.to_owned())
     });
-    null_character.or_else(|| validator.iter_errors(body).next().map(|found| told(&found)))
+    null_character.or_else(|| validator.validate(body).err().map(|found| told(&found)))
+}
+
+/// The first list that is longer than its schema lets it be.
+fn too_long(root: &Value, schema: &Value, value: &Value, path: &[String]) -> Option<ApiError> {
+    if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+        let named = root.pointer(name.trim_start_matches('#'))?;
+        return too_long(root, named, value, path);
+    }
+    let alternatives = ["anyOf", "oneOf", "allOf"].into_iter();
+    let alternatives = alternatives.filter_map(|word| schema.get(word)?.as_array());
+    let mut alternatives = alternatives.flatten();
+    if let Some(error) = alternatives.find_map(|inner| too_long(root, inner, value, path)) {
+        return Some(error);
+    }
+    let below = |step: String, schema: &Value, value: &Value| {
+        let path: Vec<String> = path.iter().cloned().chain([step]).collect();
+        too_long(root, schema, value, &path)
+    };
+    match value {
+        Value::Array(items) => {
+            let limit = schema.get("maxItems").and_then(Value::as_u64);
+            if let Some(limit) = limit.filter(|limit| items.len() as u64 > *limit) {
+                let detail = format!("This may have {limit} items at most.");
+                return Some(error("max_length", path, detail));
+            }
+            let schema = schema.get("items")?;
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| below(index.to_string(), schema, item))
+        }
+        Value::Object(fields) => {
+            let properties = schema.get("properties")?.as_object()?;
+            let mut known = properties.iter();
+            known.find_map(|(name, schema)| below(name.clone(), schema, fields.get(name)?))
+        }
+        _ => None,
+    }
 }
 
 fn told(found: &ValidationError<'_>) -> ApiError {

@@ -145,3 +145,21 @@ async fn nothing_is_changed_by_fields_that_are_read_only_or_unknown() {
     let after = fixture.call("PATCH", ORGANIZATION, &body).await;
     assert_eq!((after.status, after.body), (200, before));
 }
+
+#[tokio::test]
+async fn a_list_that_is_too_long_is_refused_before_its_items() {
+    let fixture = Fixture::new().await;
+    let bulk = format!("{ORGANIZATION}invites/bulk/");
+    let table = [
+        (json!(vec![0; 100_000]), "max_length", None),
+        (
+            json!([{ "target_email": 0 }, 0]),
+            "invalid_input",
+            Some("0__target_email"),
+        ),
+    ];
+    for (body, code, attr) in table {
+        let refused = fixture.call("POST", &bulk, &body).await;
+        assert_eq!(refused.error(), (400, code, attr));
+    }
+}

@@ -19,6 +19,11 @@ pub struct Served {
 impl Served {
     /// Without limits on the number of requests.
     pub async fn start_unthrottled() -> Self {
+        Self::start(|_| ()).await
+    }
+
+    /// The same with settings of the test's own.
+    pub async fn start(set: impl FnOnce(&mut ApiConfig)) -> Self {
         let fixture = Fixture::new().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -27,6 +32,7 @@ impl Served {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()
         };
+        set(&mut services.config);
         let (stop, stopped) = oneshot::channel();
         let shutdown = async { drop(stopped.await) };
         let server = tokio::spawn(millrace_admin::serve(listener, services, shutdown));

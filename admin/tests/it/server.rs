@@ -1,6 +1,8 @@
 //! The server on a real socket.
 
 use crate::served::Served;
+use millrace_admin::ApiConfig;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -27,4 +29,15 @@ async fn it_answers_until_shutdown_and_then_ends() {
     served.stop().await;
     assert_eq!(client.read(&mut [0; 16]).await.unwrap(), 0);
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answers_is_cut_off() {
+    let at_once = |config: &mut ApiConfig| config.write_timeout = Duration::from_millis(50);
+    let served = Served::start(at_once).await;
+    let mut client = TcpStream::connect(served.address).await.unwrap();
+    let request = "GET /api/schema/ HTTP/1.1\r\nHost: admin.example\r\n\r\n".repeat(64);
+    // Fills the buffers both ways; then nothing moves until the server gives up.
+    while client.write_all(request.as_bytes()).await.is_ok() {}
+    served.stop().await;
 }

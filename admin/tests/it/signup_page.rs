@@ -22,4 +22,9 @@ async fn the_page_is_one_for_all_tokens_and_needs_no_key() {
     assert_eq!(headers["content-type"], "text/html; charset=utf-8");
     assert_eq!(headers["cache-control"], "no-store");
     assert_eq!(headers["referrer-policy"], "no-referrer");
+    let mine = [("x-request-id", "mine-1")];
+    let named = fixture
+        .request("GET", "/signup/any-token", &mine, b"")
+        .await;
+    assert_eq!(named.header("x-request-id"), "mine-1");
 }

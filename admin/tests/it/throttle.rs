@@ -50,6 +50,24 @@ async fn refusals_count_as_requests() {
 }
 
 #[tokio::test]
+async fn wrong_tokens_are_slowed_down_like_wrong_keys() {
+    let fixture = Fixture::new().await;
+    let path = "/api/signup/not-a-token/";
+    let before = fixture.contents().await;
+    let once = [("idempotency-key", "once")];
+    for number in 0..30 {
+        let method = ["GET", "POST"][number % 2];
+        let answer = fixture.request(method, path, &once, b"").await;
+        assert_eq!(answer.error(), (404, "not_found", None));
+    }
+    for method in ["GET", "POST"] {
+        let refused = fixture.request(method, path, &once, b"").await;
+        assert_eq!(refused.error(), (429, "throttled", None));
+    }
+    assert_eq!(fixture.contents().await, before);
+}
+
+#[tokio::test]
 async fn wrong_keys_are_slowed_down_and_right_ones_are_not() {
     let fixture = Fixture::new().await;
     for _ in 0..40 {

@@ -2,15 +2,18 @@
 //!
 //! A claim is one row, inserted before the request is made; so of two that come at the same time
 //! one makes it. Answers are kept for 24 hours, and swept by the claims that follow. A claim that
-//! was never ended, because its process died, lapses after two minutes.
+//! was not ended, because its process died or waits, lapses after two minutes; whoever had it can
+//! neither keep nor release what another one claimed since.
 
 use crate::catalog::Catalog;
 use crate::entities::idempotency_keys as keys;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
+use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
-    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, TryInsertResult,
+    ActiveValue, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+    TryInsertResult,
 };
 
 /// How long an answer is kept, in microseconds.
@@ -21,8 +24,8 @@ const CLAIM_MICROS: i64 = 120 * 1_000_000;
 /// What claiming a request found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdempotencyClaim {
-    /// Nobody made it; it is the caller's now.
-    New,
+    /// Nobody made it; it is the caller's now, who ends it by this name.
+    New(Uuid),
     /// Somebody makes it at this moment.
     InProgress,
     /// It was made with another body.
@@ -41,6 +44,27 @@ pub struct KeptAnswer {
 }
 
 impl Catalog {
+    /// What a request was answered, if it was made: [`IdempotencyClaim::Done`], or
+    /// [`IdempotencyClaim::Mismatch`]. Only reads, where a claim writes.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn idempotent_answer(
+        &self,
+        id: &str,
+        request_hash: &str,
+    ) -> Result<Option<IdempotencyClaim>, CatalogError> {
+        let kept_since = UtcTime(self.now().0.saturating_sub(KEPT_MICROS));
+        let answered = keys::Entity::find_by_id(id.to_owned())
+            .filter(keys::Column::Status.is_not_null())
+            .filter(keys::Column::CreatedAt.gt(kept_since))
+            .one(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        Ok(answered.map(|had| known(Some(had), request_hash)))
+    }
+
     /// Claims a request: `id` names it, `request_hash` stands for its body.
     ///
     /// # Errors
@@ -58,7 +82,8 @@ impl Catalog {
         Ok(claimed)
     }
 
-    /// Keeps the answer of a claimed request for replays.
+    /// Keeps the answer of a claimed request for replays, unless the claim lapsed and another one
+    /// has it.
     ///
     /// # Errors
     ///
@@ -66,6 +91,7 @@ impl Catalog {
     pub async fn keep_idempotent_answer(
         &self,
         id: &str,
+        claim: Uuid,
         status: u16,
         body: &str,
     ) -> Result<(), CatalogError> {
@@ -76,25 +102,33 @@ impl Catalog {
         };
         let kept = keys::Entity::update_many()
             .set(answer)
-            .filter(keys::Column::Id.eq(id))
+            .filter(is_claimed_by(id, claim))
             .exec(&self.db)
             .await;
         kept.map(drop).map_err(|error| self.error(&error))
     }
 
-    /// Lets go of a claim whose request failed, so that it can be made again.
+    /// Lets go of a claim whose request failed, so that it can be made again, unless the claim
+    /// lapsed and another one has it.
     ///
     /// # Errors
     ///
     /// What the database says.
-    pub async fn release_idempotency_key(&self, id: &str) -> Result<(), CatalogError> {
+    pub async fn release_idempotency_key(&self, id: &str, claim: Uuid) -> Result<(), CatalogError> {
         let released = keys::Entity::delete_many()
-            .filter(keys::Column::Id.eq(id))
-            .filter(keys::Column::Status.is_null())
+            .filter(is_claimed_by(id, claim))
             .exec(&self.db)
             .await;
         released.map(drop).map_err(|error| self.error(&error))
     }
+}
+
+/// While a request is on its way its row has no status, and the claim's name for a body.
+fn is_claimed_by(id: &str, claim: Uuid) -> Condition {
+    Condition::all()
+        .add(keys::Column::Id.eq(id))
+        .add(keys::Column::Status.is_null())
+        .add(keys::Column::Body.eq(claim.to_string()))
 }
 
 async fn claim(
@@ -114,21 +148,26 @@ async fn claim(
         .filter(keys::Column::CreatedAt.lte(before(CLAIM_MICROS)))
         .exec(within)
         .await?;
+    let claim = Uuid::new_v4();
     let row = keys::ActiveModel {
         id: ActiveValue::Set(id.to_owned()),
         request_hash: ActiveValue::Set(request_hash.to_owned()),
         status: ActiveValue::Set(None),
-        body: ActiveValue::Set(None),
+        body: ActiveValue::Set(Some(claim.to_string())),
         created_at: ActiveValue::Set(now),
     };
     let mut once = OnConflict::column(keys::Column::Id);
     once.do_nothing();
     let inserted = keys::Entity::insert(row).on_conflict(once).try_insert();
     if let TryInsertResult::Inserted(_) = inserted.exec(within).await? {
-        return Ok(IdempotencyClaim::New);
+        return Ok(IdempotencyClaim::New(claim));
     }
     let had = keys::Entity::find_by_id(id.to_owned()).one(within).await?;
-    Ok(match had {
+    Ok(known(had, request_hash))
+}
+
+fn known(had: Option<keys::Model>, request_hash: &str) -> IdempotencyClaim {
+    match had {
         Some(had) if had.request_hash != request_hash => IdempotencyClaim::Mismatch,
         Some(keys::Model {
             status: Some(status),
@@ -140,5 +179,5 @@ async fn claim(
         }),
         // Let go between the insert and the look: whoever asks again will find out.
         _ => IdempotencyClaim::InProgress,
-    })
+    }
 }

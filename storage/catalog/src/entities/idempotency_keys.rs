@@ -17,7 +17,7 @@ pub struct Model {
     pub request_hash: String,
     /// The status of the answer; null while the request is on its way.
     pub status: Option<i16>,
-    /// The body of the answer, without secrets.
+    /// The body of the answer, without secrets; the claim's name while the request is on its way.
     pub body: Option<String>,
     /// When it came.
     pub created_at: UtcTime,
