@@ -161,7 +161,7 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         if parent.is_some() {
             signals::terminate_only().await;
         } else {
-            signals::shutdown().await;
+            signals::Stop::listen().asked().await;
         }
     };
     Ok(millrace_embedded::run(options, announce, shutdown)?)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cli`, `config` | what the user asked for |
 //! | `serve` | the modes that stay: serve, ingest, admin, clickhouse |
+//! | `ingest`, `admin`, `engine` | their parts |
 //! | `commands` | the operator's tools |
 //! | `credentials`, `logging`, `data_dir` | what every mode needs |
 
@@ -17,6 +18,7 @@ mod config;
 mod credentials;
 mod data_dir;
 mod engine;
+mod ingest;
 mod logging;
 mod open;
 mod secret_key;

@@ -3,32 +3,16 @@
 use crate::admin::Admin;
 use crate::config::Config;
 use crate::credentials::{Banner, Credentials};
-use crate::{bootstrap, data_dir, engine, open, signals};
-use anyhow::{Context, anyhow, bail};
+use crate::ingest::{Accepting, Ingest};
+use crate::signals::Stop;
+use crate::{bootstrap, data_dir, engine, open};
+use anyhow::{Context, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use millrace_catalog::Catalog;
-use millrace_clickhouse::ClickHouse;
 use millrace_embedded::Supervisor;
-use millrace_ingest::keys::Keys;
-use millrace_ingest::{Deps, HealthServer, Readiness, Server, ServerConfig};
-use millrace_pipeline::ship::{self, ShipOptions};
-use millrace_pipeline::{Pipeline, PipelineOptions, Running};
-use millrace_rows::SystemClock;
+use millrace_ingest::{HealthServer, Readiness};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
-/// Size of a log segment, in bytes.
-const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
-/// Requests that may wait for a commit, per lane.
-const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
-/// Bytes of requests that may wait for a commit, per lane.
-const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// Shortest and longest wait between two tries to make the tables.
-const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
-const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
 
@@ -76,8 +60,15 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
-        let up = Up::start(config, parts, prometheus).await?;
-        up.until_the_end(config).await
+        let mut stop = Stop::listen();
+        let up = tokio::select! {
+            up = Up::start(config, parts, prometheus) => up?,
+            () = stop.asked() => {
+                tracing::info!("stopped before it was up");
+                return Ok(());
+            }
+        };
+        up.until_the_end(config, stop).await
     });
     // Whatever still waits must not keep the process: what matters is on disk.
     runtime.shutdown_background();
@@ -109,15 +100,6 @@ struct Up {
     _health: HealthServer,
 }
 
-/// The ingestion half.
-struct Ingest {
-    server: Server,
-    pipeline: Pipeline,
-    running: Running,
-    shippers: JoinSet<Result<(), ship::ShipError>>,
-    stop_shippers: watch::Sender<bool>,
-}
-
 impl Up {
     async fn start(
         config: &Config,
@@ -144,10 +126,10 @@ impl Up {
             admin = Some(started);
         }
         if parts.ingest {
-            let started = start_ingest(config, &catalog, &readiness)?;
-            credentials.ingest_url = public_url(config, started.0.addr());
+            let started = Accepting::start(config, &catalog, &readiness)?;
+            credentials.ingest_url = public_url(config, started.addr());
             engine = engine::start(config, &mut credentials).await?;
-            ingest = Some(start_shipping(config, &credentials, started)?);
+            ingest = Some(started.ship(config, &credentials)?);
         }
         credentials.store(&path)?;
         crate::print(
@@ -167,7 +149,7 @@ impl Up {
     }
 
     /// Waits for a signal or a failure, then drains.
-    async fn until_the_end(self, config: &Config) -> anyhow::Result<()> {
+    async fn until_the_end(self, config: &Config, mut stop: Stop) -> anyhow::Result<()> {
         let Self {
             ingest,
             mut admin,
@@ -177,11 +159,11 @@ impl Up {
         let outcome = match (ingest, &mut admin) {
             (Some(ingest), _) => {
                 ingest
-                    .until_the_end(Duration::from_secs(config.grace_seconds))
+                    .until_the_end(Duration::from_secs(config.grace_seconds), stop)
                     .await
             }
             (None, Some(admin)) => tokio::select! {
-                () = signals::shutdown() => Ok(()),
+                () = stop.asked() => Ok(()),
                 outcome = admin.ended() => outcome,
             },
             (None, None) => Ok(()),
@@ -201,153 +183,6 @@ impl Up {
         }
         tracing::info!("stopped");
         Ok(())
-    }
-}
-
-impl Ingest {
-    async fn until_the_end(self, grace: Duration) -> anyhow::Result<()> {
-        let Self {
-            server,
-            pipeline,
-            running,
-            mut shippers,
-            stop_shippers,
-        } = self;
-        let failed = pipeline.clone();
-        let serving = server.run(async {
-            signals::shutdown().await;
-            tracing::info!("stopping: finishing what is in flight");
-        });
-        tokio::select! {
-            () = serving => {}
-            reason = failed.failed() => return Err(anyhow!("{reason}; start again to recover what is on disk")),
-            Some(ended) = shippers.join_next() => {
-                ended.context("a shipper panicked")?.context("shipping stopped")?;
-                bail!("shipping stopped by itself");
-            }
-        }
-        tokio::task::spawn_blocking(|| running.stop())
-            .await
-            .context("a commit thread panicked")?;
-        stop_shippers.send_replace(true);
-        let shipped = async { while shippers.join_next().await.is_some() {} };
-        if tokio::time::timeout(grace + Duration::from_secs(5), shipped)
-            .await
-            .is_err()
-        {
-            tracing::warn!(
-                "not everything was shipped in time; the rest ships after the next start"
-            );
-        }
-        Ok(())
-    }
-}
-
-fn start_ingest(
-    config: &Config,
-    catalog: &Catalog,
-    readiness: &Readiness,
-) -> anyhow::Result<(Server, Pipeline, Running)> {
-    let (pipeline, running) = Pipeline::start(&PipelineOptions {
-        log_dir: config.log_dir.clone(),
-        log_bytes_max: config.log_bytes_max,
-        segment_bytes: SEGMENT_BYTES,
-        queue_requests_max: QUEUE_REQUESTS_MAX,
-        queue_bytes_max: QUEUE_BYTES_MAX,
-        ack: config.ack,
-    })?;
-    let log = pipeline.clone();
-    readiness.require("log", move || log.failure());
-    let keys = Keys::new(catalog.clone());
-    tokio::spawn(keys.clone().watch_changes());
-    let known = keys.clone();
-    readiness.require("catalog", move || known.failure());
-    let server_config = ServerConfig {
-        workers: config.workers,
-        trusted_proxies: config.trusted_proxies.clone(),
-        grace: Duration::from_secs(config.grace_seconds),
-        ..ServerConfig::on(config.ingest_addr)
-    };
-    let deps = Deps {
-        keys,
-        pipeline: pipeline.clone(),
-        clock: Arc::new(SystemClock),
-        readiness: readiness.clone(),
-    };
-    let server = Server::start(server_config, deps)
-        .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
-    Ok((server, pipeline, running))
-}
-
-fn start_shipping(
-    config: &Config,
-    credentials: &Credentials,
-    (server, pipeline, mut running): (Server, Pipeline, Running),
-) -> anyhow::Result<Ingest> {
-    let mut settings = open::embedded_settings(credentials);
-    if let crate::config::Engine::Server { cluster, .. } = &config.engine {
-        settings.cluster.clone_from(cluster);
-    }
-    let clickhouse = ClickHouse::new(&settings);
-    tokio::spawn(migrate(clickhouse.clone()));
-    let node = data_dir::node_name(&config.data_dir)?;
-    let (stop_shippers, stopped) = watch::channel(false);
-    let mut shippers = JoinSet::new();
-    for output in running.take_outputs() {
-        report_recovery(&output);
-        let poison_dir = config.data_dir.join("poison").join(output.lane.name());
-        let mut options = ShipOptions::of(output.lane, &node, poison_dir);
-        options.grace = Duration::from_secs(config.grace_seconds);
-        let mut stopped = stopped.clone();
-        let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
-        shippers.spawn(ship::run(
-            options,
-            output,
-            clickhouse.clone(),
-            Arc::new(SystemClock),
-            stop,
-        ));
-    }
-    Ok(Ingest {
-        server,
-        pipeline,
-        running,
-        shippers,
-        stop_shippers,
-    })
-}
-
-/// Makes the tables as soon as ClickHouse answers, so that they can be queried before the first
-/// event came.
-async fn migrate(clickhouse: ClickHouse) {
-    let mut pause = MIGRATE_PAUSE_MIN;
-    while let Err(error) = clickhouse.migrate().await {
-        tracing::debug!("ClickHouse is not migrated yet: {error}");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(MIGRATE_PAUSE_MAX);
-    }
-}
-
-/// What opening a log found goes to the operator.
-fn report_recovery(output: &millrace_pipeline::LaneOutput) {
-    let (lane, found) = (output.lane.name(), &output.recovery);
-    if found.frames > 0 {
-        tracing::info!(
-            lane,
-            frames = found.frames,
-            rows = found.rows,
-            "found in the log"
-        );
-    }
-    if let Some(cut) = &found.cut {
-        tracing::info!(lane, at = %cut.position, bytes = cut.bytes, "cut an unfinished write, which was never acknowledged");
-    }
-    if found.is_damaged() {
-        tracing::error!(
-            lane,
-            ?found,
-            "the log is damaged; what could not be read is in its quarantine folder"
-        );
     }
 }
 

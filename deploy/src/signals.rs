@@ -2,15 +2,27 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for SIGTERM or Ctrl-C.
-pub async fn shutdown() {
-    let (mut terminate, mut interrupt) = (
-        listen(SignalKind::terminate()),
-        listen(SignalKind::interrupt()),
-    );
-    tokio::select! {
-        () = receive(&mut terminate) => {}
-        () = receive(&mut interrupt) => {}
+/// SIGTERM and Ctrl-C, heard from its making on: before, they end the process at once.
+pub struct Stop {
+    terminate: Option<Signal>,
+    interrupt: Option<Signal>,
+}
+
+impl Stop {
+    /// Listens from now on; needs a tokio runtime.
+    pub fn listen() -> Self {
+        Self {
+            terminate: listen(SignalKind::terminate()),
+            interrupt: listen(SignalKind::interrupt()),
+        }
+    }
+
+    /// Waits until one of them has come.
+    pub async fn asked(&mut self) {
+        tokio::select! {
+            () = receive(&mut self.terminate) => {}
+            () = receive(&mut self.interrupt) => {}
+        }
     }
 }
 

@@ -25,4 +25,5 @@ mod refusals;
 mod server;
 mod settings;
 mod sidecar;
+mod stop;
 mod tidy;

@@ -1,6 +1,6 @@
 //! Starts that cannot succeed say why in one sentence and end with a number that is not 0.
 
-use crate::server::{Server, millrace};
+use crate::server::{Server, millrace, on_own_ports};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
@@ -8,20 +8,7 @@ use tempfile::TempDir;
 
 /// Starts `serve` where it must fail.
 fn refused(dir: &TempDir, args: &[&str]) -> Output {
-    let output = millrace()
-        .args(["serve", "--data-dir", dir.path().to_str().unwrap()])
-        .args([
-            "--ingest-addr",
-            "127.0.0.1:0",
-            "--admin-addr",
-            "127.0.0.1:0",
-        ])
-        .args([
-            "--health-addr",
-            "127.0.0.1:0",
-            "--clickhouse-addr",
-            "127.0.0.1:0",
-        ])
+    let output = on_own_ports("serve", dir.path())
         .args(args)
         .output()
         .unwrap();

@@ -20,6 +20,21 @@ pub fn millrace() -> Command {
     command
 }
 
+/// A mode that stays, on ports of its own.
+pub fn on_own_ports(mode: &str, data_dir: &Path) -> Command {
+    let mut command = millrace();
+    command.arg(mode).arg("--data-dir").arg(data_dir);
+    for flag in [
+        "--ingest-addr",
+        "--admin-addr",
+        "--health-addr",
+        "--clickhouse-addr",
+    ] {
+        command.args([flag, "127.0.0.1:0"]);
+    }
+    command
+}
+
 /// Runs a command of the binary to its end.
 pub fn run(args: &[&str]) -> Output {
     millrace().args(args).output().unwrap()
@@ -46,21 +61,7 @@ impl Server {
 
     /// Another mode: `ingest` or `admin`.
     pub fn start_mode(mode: &str, data_dir: &Path, args: &[&str]) -> Self {
-        let mut child = millrace()
-            .arg(mode)
-            .args(["--data-dir", data_dir.to_str().unwrap()])
-            .args([
-                "--ingest-addr",
-                "127.0.0.1:0",
-                "--admin-addr",
-                "127.0.0.1:0",
-            ])
-            .args([
-                "--health-addr",
-                "127.0.0.1:0",
-                "--clickhouse-addr",
-                "127.0.0.1:0",
-            ])
+        let mut child = on_own_ports(mode, data_dir)
             .args(args)
             .stdout(Stdio::piped())
             .process_group(0)

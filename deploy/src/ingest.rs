@@ -1,0 +1,216 @@
+//! Ingestion as a part of the process: the listener with its log, and the shippers.
+
+use crate::config::{Config, Engine};
+use crate::credentials::Credentials;
+use crate::signals::Stop;
+use crate::{data_dir, open};
+use anyhow::{Context, anyhow, bail};
+use millrace_catalog::Catalog;
+use millrace_clickhouse::ClickHouse;
+use millrace_ingest::keys::Keys;
+use millrace_ingest::{Deps, Readiness, Server, ServerConfig};
+use millrace_pipeline::ship::{self, ShipOptions};
+use millrace_pipeline::{Pipeline, PipelineOptions, Running};
+use millrace_rows::SystemClock;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Size of a log segment, in bytes.
+const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// Requests that may wait for a commit, per lane.
+const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
+/// Bytes of requests that may wait for a commit, per lane.
+const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Shortest and longest wait between two tries to make the tables.
+const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
+const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// What takes events and writes them down; where they go from there is not known yet.
+pub struct Accepting {
+    server: Server,
+    pipeline: Pipeline,
+    running: Running,
+}
+
+/// Ingestion that runs.
+pub struct Ingest {
+    server: Server,
+    pipeline: Pipeline,
+    running: Running,
+    shippers: JoinSet<Result<(), ship::ShipError>>,
+    stop_shippers: watch::Sender<bool>,
+}
+
+impl Accepting {
+    /// Opens the log and listens.
+    ///
+    /// # Errors
+    /// When the log cannot be opened, or the address is busy.
+    pub fn start(
+        config: &Config,
+        catalog: &Catalog,
+        readiness: &Readiness,
+    ) -> anyhow::Result<Self> {
+        let (pipeline, running) = Pipeline::start(&PipelineOptions {
+            log_dir: config.log_dir.clone(),
+            log_bytes_max: config.log_bytes_max,
+            segment_bytes: SEGMENT_BYTES,
+            queue_requests_max: QUEUE_REQUESTS_MAX,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            ack: config.ack,
+        })?;
+        let log = pipeline.clone();
+        readiness.require("log", move || log.failure());
+        let keys = Keys::new(catalog.clone());
+        tokio::spawn(keys.clone().watch_changes());
+        let known = keys.clone();
+        readiness.require("catalog", move || known.failure());
+        let server_config = ServerConfig {
+            workers: config.workers,
+            trusted_proxies: config.trusted_proxies.clone(),
+            grace: Duration::from_secs(config.grace_seconds),
+            ..ServerConfig::on(config.ingest_addr)
+        };
+        let deps = Deps {
+            keys,
+            pipeline: pipeline.clone(),
+            clock: Arc::new(SystemClock),
+            readiness: readiness.clone(),
+        };
+        let server = Server::start(server_config, deps)
+            .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
+        Ok(Self {
+            server,
+            pipeline,
+            running,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.server.addr()
+    }
+
+    /// Starts the shippers to the ClickHouse that the credentials name.
+    ///
+    /// # Errors
+    /// When the node's name cannot be kept in the data folder.
+    pub fn ship(self, config: &Config, credentials: &Credentials) -> anyhow::Result<Ingest> {
+        let Self {
+            server,
+            pipeline,
+            mut running,
+        } = self;
+        let mut settings = open::embedded_settings(credentials);
+        if let Engine::Server { cluster, .. } = &config.engine {
+            settings.cluster.clone_from(cluster);
+        }
+        let clickhouse = ClickHouse::new(&settings);
+        tokio::spawn(migrate(clickhouse.clone()));
+        let node = data_dir::node_name(&config.data_dir)?;
+        let (stop_shippers, stopped) = watch::channel(false);
+        let mut shippers = JoinSet::new();
+        for output in running.take_outputs() {
+            report_recovery(&output);
+            let poison_dir = config.data_dir.join("poison").join(output.lane.name());
+            let mut options = ShipOptions::of(output.lane, &node, poison_dir);
+            options.grace = Duration::from_secs(config.grace_seconds);
+            let mut stopped = stopped.clone();
+            let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
+            shippers.spawn(ship::run(
+                options,
+                output,
+                clickhouse.clone(),
+                Arc::new(SystemClock),
+                stop,
+            ));
+        }
+        Ok(Ingest {
+            server,
+            pipeline,
+            running,
+            shippers,
+            stop_shippers,
+        })
+    }
+}
+
+impl Ingest {
+    /// Serves until it is asked to stop or fails, then drains.
+    ///
+    /// # Errors
+    /// When a log or a shipper fails.
+    pub async fn until_the_end(self, grace: Duration, mut stop: Stop) -> anyhow::Result<()> {
+        let Self {
+            server,
+            pipeline,
+            running,
+            mut shippers,
+            stop_shippers,
+        } = self;
+        let failed = pipeline.clone();
+        let serving = server.run(async move {
+            stop.asked().await;
+            tracing::info!("stopping: finishing what is in flight");
+        });
+        tokio::select! {
+            () = serving => {}
+            reason = failed.failed() => return Err(anyhow!("{reason}; start again to recover what is on disk")),
+            Some(ended) = shippers.join_next() => {
+                ended.context("a shipper panicked")?.context("shipping stopped")?;
+                bail!("shipping stopped by itself");
+            }
+        }
+        tokio::task::spawn_blocking(|| running.stop())
+            .await
+            .context("a commit thread panicked")?;
+        stop_shippers.send_replace(true);
+        let shipped = async { while shippers.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace + Duration::from_secs(5), shipped)
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "not everything was shipped in time; the rest ships after the next start"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Makes the tables as soon as ClickHouse answers, so that they can be queried before the first
+/// event came.
+async fn migrate(clickhouse: ClickHouse) {
+    let mut pause = MIGRATE_PAUSE_MIN;
+    while let Err(error) = clickhouse.migrate().await {
+        tracing::debug!("ClickHouse is not migrated yet: {error}");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(MIGRATE_PAUSE_MAX);
+    }
+}
+
+/// What opening a log found goes to the operator.
+fn report_recovery(output: &millrace_pipeline::LaneOutput) {
+    let (lane, found) = (output.lane.name(), &output.recovery);
+    if found.frames > 0 {
+        tracing::info!(
+            lane,
+            frames = found.frames,
+            rows = found.rows,
+            "found in the log"
+        );
+    }
+    if let Some(cut) = &found.cut {
+        tracing::info!(lane, at = %cut.position, bytes = cut.bytes, "cut an unfinished write, which was never acknowledged");
+    }
+    if found.is_damaged() {
+        tracing::error!(
+            lane,
+            ?found,
+            "the log is damaged; what could not be read is in its quarantine folder"
+        );
+    }
+}
