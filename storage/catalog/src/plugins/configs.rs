@@ -1,6 +1,6 @@
 //! How projects use plugins.
 
-use super::write::{PluginWriter, found};
+use super::access::{PluginWriter, found};
 use super::{Family, SeenPlugin, named, used_by, visible};
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::catalog::Catalog;

@@ -1,26 +1,17 @@
-//! The source of a plugin: its files, and what follows from them.
+//! The files of a plugin.
 
-use super::capabilities::{MANIFEST, capabilities_of};
-use super::fields::{PluginFields, PluginRelease};
-use super::write::{PluginWriter, changeable, found, found_for_change, set_capabilities};
 use super::{Family, SeenPlugin};
 use crate::catalog::Catalog;
-use crate::entities::{plugin_source_files as files, plugins};
-use crate::error::{CatalogError, ChangeError, Violation};
+use crate::entities::plugin_source_files as files;
+use crate::error::CatalogError;
 use crate::key::sha256_hex;
 use crate::time::UtcTime;
-use sea_orm::prelude::{Json, Uuid};
+use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder,
 };
-use serde_json::Value;
-
-/// The longest name of a file, in characters.
-const FILENAME_CHARS_MAX: usize = 200;
-/// The most files of a plugin.
-const FILES_MAX: usize = 200;
 
 /// A plugin with its files, as (name, text), by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,41 +39,6 @@ pub(super) struct ChangedFile {
     pub(super) after: Option<String>,
 }
 
-/// A release whose source was read.
-pub(super) struct Installed {
-    release: PluginRelease,
-    capabilities: Option<Json>,
-}
-
-impl Installed {
-    pub(super) async fn prepare(release: PluginRelease) -> Self {
-        let capabilities = read_capabilities(release.files.clone()).await;
-        Self {
-            release,
-            capabilities,
-        }
-    }
-
-    /// Sets what the release says.
-    pub(super) fn apply(&self, plugin: &mut plugins::Model) {
-        let release = &self.release;
-        plugin.name = Some(release.name.clone());
-        // What people wrote stays where the release says nothing.
-        plugin.description = release.description.clone().or(plugin.description.take());
-        plugin.icon = release.icon.clone().or(plugin.icon.take());
-        plugin.tag = Some(release.tag.clone());
-        plugin.latest_tag = Some(release.tag.clone());
-        plugin.config_schema = release.config_schema.clone();
-        if let Some(capabilities) = &self.capabilities {
-            set_capabilities(plugin, capabilities.clone());
-        }
-    }
-
-    pub(super) fn files(&self) -> &[(String, String)] {
-        &self.release.files
-    }
-}
-
 impl Catalog {
     /// The files of a plugin.
     ///
@@ -103,118 +59,6 @@ impl Catalog {
             .map_err(|error| self.error(&error))?;
         Ok(Some(PluginFiles { seen, files }))
     }
-
-    /// Changes fields and files. `plugin.json` sets the name and what may be configured; the main
-    /// file says what the plugin can do.
-    ///
-    /// # Errors
-    ///
-    /// As [`Catalog::update_plugin`]; a bad name of a file, or too many.
-    pub async fn update_plugin_source(
-        &self,
-        writer: PluginWriter<'_>,
-        id: i64,
-        fields: PluginFields,
-        changes: Vec<FileChange>,
-    ) -> Result<PluginFiles, ChangeError> {
-        fields.check()?;
-        let transaction = self.begin().await?;
-        let changed = async {
-            let before = changeable(&transaction, writer, id).await?;
-            let old = read(&transaction, id).await?;
-            let new = merged(&old, changes)?;
-            let touched = differing(&old, &new);
-            let has_source = !new.is_empty();
-            let mut after = Self::with_fields(writer, &before, fields, has_source)?;
-            if !touched.is_empty() {
-                follow_manifest(&mut after, &new, &touched)?;
-                if let Some(capabilities) = read_capabilities(new.clone()).await {
-                    set_capabilities(&mut after, capabilities);
-                }
-                write(&transaction, id, &new, self.now()).await?;
-            }
-            self.save(&transaction, writer, &before, after, touched)
-                .await?;
-            let seen = found(&transaction, writer.anywhere(), id).await?;
-            Ok(PluginFiles { seen, files: new })
-        };
-        let changed = changed.await;
-        self.finish(transaction, changed).await
-    }
-
-    /// Replaces a plugin's source by a release, if there is one; what else is given wins over
-    /// what the release says.
-    ///
-    /// # Errors
-    ///
-    /// As [`Catalog::update_plugin`].
-    pub async fn upgrade_plugin(
-        &self,
-        writer: PluginWriter<'_>,
-        id: i64,
-        fields: PluginFields,
-        release: Option<PluginRelease>,
-    ) -> Result<SeenPlugin, ChangeError> {
-        fields.check()?;
-        let installed = match release {
-            Some(release) => Some(Installed::prepare(release).await),
-            None => None,
-        };
-        let transaction = self.begin().await?;
-        let upgraded = async {
-            let before = changeable(&transaction, writer, id).await?;
-            let old = read(&transaction, id).await?;
-            let has_source = !old.is_empty() || installed.is_some();
-            let mut released = before.clone();
-            let mut touched = Vec::new();
-            if let Some(installed) = &installed {
-                installed.apply(&mut released);
-                touched = differing(&old, installed.files());
-                write(&transaction, id, installed.files(), self.now()).await?;
-            }
-            let after = Self::with_fields(writer, &released, fields, has_source)?;
-            self.save(&transaction, writer, &before, after, touched)
-                .await?;
-            found(&transaction, writer.anywhere(), id).await
-        };
-        let upgraded = upgraded.await;
-        self.finish(transaction, upgraded).await
-    }
-
-    /// Keeps which version the catalogue has; that of another organization's plugin is theirs to
-    /// keep, and only answered.
-    ///
-    /// # Errors
-    ///
-    /// No such plugin, or what the database says.
-    pub async fn set_plugin_latest_tag(
-        &self,
-        writer: PluginWriter<'_>,
-        id: i64,
-        latest_tag: Option<String>,
-    ) -> Result<SeenPlugin, ChangeError> {
-        let transaction = self.begin().await?;
-        let changed = async {
-            let mut seen = found_for_change(&transaction, writer, id).await?;
-            let before = seen.plugin.clone();
-            seen.plugin.latest_tag = latest_tag;
-            if before.organization_id == writer.organization_id {
-                let after = seen.plugin.clone();
-                self.save(&transaction, writer, &before, after, Vec::new())
-                    .await?;
-            }
-            Ok(seen)
-        };
-        let changed = changed.await;
-        self.finish(transaction, changed).await
-    }
-}
-
-/// Parsing may take a while, and others wait for this thread.
-async fn read_capabilities(files: Vec<(String, String)>) -> Option<Json> {
-    let read = tokio::task::spawn_blocking(move || capabilities_of(&files));
-    let capabilities = read.await.ok().flatten()?;
-    serde_json::to_value(capabilities).ok()
 }
 
 /// Whether a plugin has files.
@@ -223,7 +67,10 @@ pub(super) async fn any<C: ConnectionTrait>(db: &C, plugin_id: i64) -> Result<bo
     Ok(files.count(db).await? > 0)
 }
 
-async fn read<C: ConnectionTrait>(db: &C, plugin_id: i64) -> Result<Vec<(String, String)>, DbErr> {
+pub(super) async fn read<C: ConnectionTrait>(
+    db: &C,
+    plugin_id: i64,
+) -> Result<Vec<(String, String)>, DbErr> {
     let found = files::Entity::find()
         .filter(files::Column::PluginId.eq(plugin_id))
         .order_by_asc(files::Column::Filename)
@@ -268,44 +115,8 @@ pub(super) async fn write(
     Ok(())
 }
 
-fn merged(
-    old: &[(String, String)],
-    changes: Vec<FileChange>,
-) -> Result<Vec<(String, String)>, ChangeError> {
-    let mut files = old.to_vec();
-    for change in changes {
-        check_filename(&change.name)?;
-        files.retain(|(name, _)| *name != change.name);
-        if let Some(source) = change.source {
-            files.push((change.name, source));
-        }
-    }
-    if files.len() > FILES_MAX {
-        let detail = format!("a plugin may have at most {FILES_MAX} files");
-        return Err(ChangeError::invalid(None, "max_length", detail));
-    }
-    files.sort_unstable();
-    Ok(files)
-}
-
-fn check_filename(name: &str) -> Result<(), ChangeError> {
-    let chars = name.chars().count();
-    if (1..=FILENAME_CHARS_MAX).contains(&chars) {
-        return Ok(());
-    }
-    let detail = format!("a file needs a name of 1 to {FILENAME_CHARS_MAX} characters");
-    Err(blame(name, "invalid_input", detail))
-}
-
-fn blame(file: &str, code: &'static str, detail: String) -> ChangeError {
-    ChangeError::Invalid(Box::new(Violation {
-        field: Some(file.to_owned()),
-        code,
-        detail,
-    }))
-}
-
-fn differing(old: &[(String, String)], new: &[(String, String)]) -> Vec<ChangedFile> {
+/// The files that one of the two lacks or has otherwise.
+pub(super) fn differing(old: &[(String, String)], new: &[(String, String)]) -> Vec<ChangedFile> {
     let mut names: Vec<&String> = old.iter().chain(new).map(|(name, _)| name).collect();
     names.sort_unstable();
     names.dedup();
@@ -320,31 +131,4 @@ fn differing(old: &[(String, String)], new: &[(String, String)]) -> Vec<ChangedF
     };
     let files = names.into_iter().map(file);
     files.filter(|file| file.before != file.after).collect()
-}
-
-/// A changed manifest sets the name and what may be configured.
-fn follow_manifest(
-    plugin: &mut plugins::Model,
-    files: &[(String, String)],
-    touched: &[ChangedFile],
-) -> Result<(), ChangeError> {
-    let is_touched = touched.iter().any(|file| file.name == MANIFEST);
-    let text = files.iter().find(|(name, _)| name == MANIFEST);
-    let Some((_, text)) = text.filter(|_| is_touched) else {
-        return Ok(());
-    };
-    let manifest: Value = serde_json::from_str(text).map_err(|error| {
-        blame(
-            MANIFEST,
-            "invalid_input",
-            format!("{MANIFEST} is not JSON: {error}"),
-        )
-    })?;
-    if let Some(name) = manifest.get("name").and_then(Value::as_str) {
-        plugin.name = Some(name.to_owned());
-    }
-    if let Some(schema) = manifest.get("config") {
-        plugin.config_schema = schema.clone();
-    }
-    Ok(())
 }

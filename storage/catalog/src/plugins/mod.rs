@@ -8,24 +8,33 @@
 //! |---|---|
 //! | `family` | which capabilities are seen where |
 //! | `fields` | what may be said of a plugin, checked |
+//! | `access` | who may change which |
 //! | `write` | create, update, delete |
-//! | `files` | the source: read, change, install, upgrade |
+//! | `files` | the files of the source: read, written, compared |
+//! | `source` | a change of the source, and what follows from it |
+//! | `release` | install and upgrade what a catalogue offers |
+//! | `log` | what the activity log says |
 //! | `configs` | how projects use plugins |
 //! | `capabilities`, `exports` | what a source can do; no I/O |
 
+mod access;
 mod capabilities;
 mod configs;
 mod exports;
 mod family;
 mod fields;
 mod files;
+mod log;
+mod release;
+mod source;
 mod write;
 
+pub use access::PluginWriter;
 pub use configs::{PluginSetting, PluginUse};
 pub use family::Family;
 pub use fields::{PluginFields, PluginRelease};
 pub use files::{FileChange, PluginFiles};
-pub use write::{NewPlugin, PluginWriter};
+pub use write::NewPlugin;
 
 use crate::catalog::Catalog;
 use crate::entities::{organizations, plugin_configs as configs_table, plugins, projects};

@@ -1,34 +1,22 @@
 //! Creating, changing and deleting plugins.
 
-use super::family::{Family, Seen};
+use super::SeenPlugin;
+use super::access::{PluginWriter, changeable, found, global_needs_operator};
+use super::family::Seen;
 use super::fields::{PluginFields, PluginRelease, check_url};
-use super::files::{self, ChangedFile, Installed};
-use super::{SeenPlugin, one};
-use crate::activity::{Activity, ActivityScope, Deed};
-use crate::actor::Actor;
+use super::files::{self, ChangedFile};
+use super::log::{deed, differences, type_name};
+use super::release::Installed;
+use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::{ChangeError, is_duplicate};
-use crate::transaction::{Abort, locked};
-use sea_orm::prelude::{Json, Uuid};
+use crate::transaction::Abort;
+use sea_orm::prelude::Json;
 use sea_orm::{
-    ActiveEnum, ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait,
-    IntoActiveModel,
+    ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
 };
 use serde_json::json;
-
-/// Who changes plugins, where, and with what power.
-#[derive(Clone, Copy, Debug)]
-pub struct PluginWriter<'a> {
-    /// Who.
-    pub actor: &'a Actor,
-    /// Whose plugins.
-    pub organization_id: Uuid,
-    /// In which view.
-    pub family: Family,
-    /// Whether they may touch what every organization sees.
-    pub is_operator: bool,
-}
 
 /// What a new plugin needs; everything may be left out.
 #[derive(Clone, Debug, Default)]
@@ -227,55 +215,6 @@ impl Catalog {
     }
 }
 
-impl PluginWriter<'_> {
-    /// The same writer, past the view: what a plugin is given may put it out of the view that it
-    /// was made or changed in, and is answered all the same.
-    pub(super) fn anywhere(self) -> Self {
-        Self {
-            family: Family::Plugins,
-            ..self
-        }
-    }
-}
-
-/// A plugin that the writer sees.
-pub(super) async fn found(
-    within: &DatabaseTransaction,
-    writer: PluginWriter<'_>,
-    id: i64,
-) -> Result<SeenPlugin, Abort> {
-    let seen = one(within, writer.organization_id, writer.family, id).await?;
-    Ok(seen.ok_or_else(|| ChangeError::not_found("plugin", &id))?)
-}
-
-/// The same, for as long as the transaction lasts.
-pub(super) async fn found_for_change(
-    within: &DatabaseTransaction,
-    writer: PluginWriter<'_>,
-    id: i64,
-) -> Result<SeenPlugin, Abort> {
-    let row = plugins::Entity::find_by_id(id);
-    locked(within, row).one(within).await?;
-    found(within, writer, id).await
-}
-
-/// A plugin that the writer may change.
-pub(super) async fn changeable(
-    within: &DatabaseTransaction,
-    writer: PluginWriter<'_>,
-    id: i64,
-) -> Result<plugins::Model, Abort> {
-    let plugin = found_for_change(within, writer, id).await?.plugin;
-    if plugin.organization_id != writer.organization_id {
-        let detail = "This plugin belongs to another organization, which alone may change it.";
-        return Err(ChangeError::forbidden(detail).into());
-    }
-    if plugin.is_global && !writer.is_operator {
-        return Err(global_needs_operator().into());
-    }
-    Ok(plugin)
-}
-
 /// Sets what a plugin can do, and with it where it is seen.
 pub(super) fn set_capabilities(plugin: &mut plugins::Model, capabilities: Json) {
     let seen = Seen::by(&capabilities);
@@ -286,12 +225,6 @@ pub(super) fn set_capabilities(plugin: &mut plugins::Model, capabilities: Json) 
     plugin.is_transformation = seen.transformation;
 }
 
-fn global_needs_operator() -> ChangeError {
-    ChangeError::forbidden(
-        "Global plugins are the operator's to change: use a key with the scope operator.",
-    )
-}
-
 fn url_taken(error: DbErr) -> Abort {
     if is_duplicate(&error) {
         let detail = "the organization has a plugin with this address already";
@@ -299,39 +232,4 @@ fn url_taken(error: DbErr) -> Abort {
     } else {
         error.into()
     }
-}
-
-fn type_name(plugin_type: plugins::PluginType) -> String {
-    plugin_type.to_value()
-}
-
-fn deed(activity: Activity, plugin: &plugins::Model) -> Deed {
-    let name = plugin.name.as_deref().unwrap_or_default();
-    let organization_id = plugin.organization_id;
-    Deed::new(
-        activity,
-        ActivityScope::Plugin,
-        organization_id,
-        &plugin.id,
-        name,
-    )
-}
-
-fn differences(before: &plugins::Model, after: &plugins::Model) -> Deed {
-    deed(Activity::Updated, after)
-        .field(
-            "plugin_type",
-            before.plugin_type.map(type_name),
-            after.plugin_type.map(type_name),
-        )
-        .field("name", &before.name, &after.name)
-        .field("description", &before.description, &after.description)
-        .field("icon", &before.icon, &after.icon)
-        .field("config_schema", &before.config_schema, &after.config_schema)
-        .field("tag", &before.tag, &after.tag)
-        .field("latest_tag", &before.latest_tag, &after.latest_tag)
-        .field("is_global", before.is_global, after.is_global)
-        .field("capabilities", &before.capabilities, &after.capabilities)
-        .field("metrics", &before.metrics, &after.metrics)
-        .field("public_jobs", &before.public_jobs, &after.public_jobs)
 }

@@ -1,0 +1,78 @@
+//! Who may change which plugin.
+
+use super::family::Family;
+use super::{SeenPlugin, one};
+use crate::actor::Actor;
+use crate::entities::plugins;
+use crate::error::ChangeError;
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::{DatabaseTransaction, EntityTrait};
+
+/// Who changes plugins, where, and with what power.
+#[derive(Clone, Copy, Debug)]
+pub struct PluginWriter<'a> {
+    /// Who.
+    pub actor: &'a Actor,
+    /// Whose plugins.
+    pub organization_id: Uuid,
+    /// In which view.
+    pub family: Family,
+    /// Whether they may touch what every organization sees.
+    pub is_operator: bool,
+}
+
+impl PluginWriter<'_> {
+    /// The same writer, past the view: what a plugin is given may put it out of the view that it
+    /// was made or changed in, and is answered all the same.
+    pub(super) fn anywhere(self) -> Self {
+        Self {
+            family: Family::Plugins,
+            ..self
+        }
+    }
+}
+
+/// A plugin that the writer sees.
+pub(super) async fn found(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+) -> Result<SeenPlugin, Abort> {
+    let seen = one(within, writer.organization_id, writer.family, id).await?;
+    Ok(seen.ok_or_else(|| ChangeError::not_found("plugin", &id))?)
+}
+
+/// The same, for as long as the transaction lasts.
+pub(super) async fn found_for_change(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+) -> Result<SeenPlugin, Abort> {
+    let row = plugins::Entity::find_by_id(id);
+    locked(within, row).one(within).await?;
+    found(within, writer, id).await
+}
+
+/// A plugin that the writer may change.
+pub(super) async fn changeable(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+) -> Result<plugins::Model, Abort> {
+    let plugin = found_for_change(within, writer, id).await?.plugin;
+    if plugin.organization_id != writer.organization_id {
+        let detail = "This plugin belongs to another organization, which alone may change it.";
+        return Err(ChangeError::forbidden(detail).into());
+    }
+    if plugin.is_global && !writer.is_operator {
+        return Err(global_needs_operator().into());
+    }
+    Ok(plugin)
+}
+
+pub(super) fn global_needs_operator() -> ChangeError {
+    ChangeError::forbidden(
+        "Global plugins are the operator's to change: use a key with the scope operator.",
+    )
+}

@@ -1,0 +1,116 @@
+//! Installing what a catalogue offers.
+
+use super::SeenPlugin;
+use super::access::{PluginWriter, changeable, found, found_for_change};
+use super::fields::{PluginFields, PluginRelease};
+use super::files::{differing, read, write};
+use super::source::read_capabilities;
+use super::write::set_capabilities;
+use crate::catalog::Catalog;
+use crate::entities::plugins;
+use crate::error::ChangeError;
+use sea_orm::prelude::Json;
+
+/// A release whose source was read.
+pub(super) struct Installed {
+    release: PluginRelease,
+    capabilities: Option<Json>,
+}
+
+impl Installed {
+    pub(super) async fn prepare(release: PluginRelease) -> Self {
+        let capabilities = read_capabilities(release.files.clone()).await;
+        Self {
+            release,
+            capabilities,
+        }
+    }
+
+    /// Sets what the release says.
+    pub(super) fn apply(&self, plugin: &mut plugins::Model) {
+        let release = &self.release;
+        plugin.name = Some(release.name.clone());
+        // What people wrote stays where the release says nothing.
+        plugin.description = release.description.clone().or(plugin.description.take());
+        plugin.icon = release.icon.clone().or(plugin.icon.take());
+        plugin.tag = Some(release.tag.clone());
+        plugin.latest_tag = Some(release.tag.clone());
+        plugin.config_schema = release.config_schema.clone();
+        if let Some(capabilities) = &self.capabilities {
+            set_capabilities(plugin, capabilities.clone());
+        }
+    }
+
+    pub(super) fn files(&self) -> &[(String, String)] {
+        &self.release.files
+    }
+}
+
+impl Catalog {
+    /// Replaces a plugin's source by a release, if there is one; what else is given wins over
+    /// what the release says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::update_plugin`].
+    pub async fn upgrade_plugin(
+        &self,
+        writer: PluginWriter<'_>,
+        id: i64,
+        fields: PluginFields,
+        release: Option<PluginRelease>,
+    ) -> Result<SeenPlugin, ChangeError> {
+        fields.check()?;
+        let installed = match release {
+            Some(release) => Some(Installed::prepare(release).await),
+            None => None,
+        };
+        let transaction = self.begin().await?;
+        let upgraded = async {
+            let before = changeable(&transaction, writer, id).await?;
+            let old = read(&transaction, id).await?;
+            let has_source = !old.is_empty() || installed.is_some();
+            let mut released = before.clone();
+            let mut touched = Vec::new();
+            if let Some(installed) = &installed {
+                installed.apply(&mut released);
+                touched = differing(&old, installed.files());
+                write(&transaction, id, installed.files(), self.now()).await?;
+            }
+            let after = Self::with_fields(writer, &released, fields, has_source)?;
+            self.save(&transaction, writer, &before, after, touched)
+                .await?;
+            found(&transaction, writer.anywhere(), id).await
+        };
+        let upgraded = upgraded.await;
+        self.finish(transaction, upgraded).await
+    }
+
+    /// Keeps which version the catalogue has; that of another organization's plugin is theirs to
+    /// keep, and only answered.
+    ///
+    /// # Errors
+    ///
+    /// No such plugin, or what the database says.
+    pub async fn set_plugin_latest_tag(
+        &self,
+        writer: PluginWriter<'_>,
+        id: i64,
+        latest_tag: Option<String>,
+    ) -> Result<SeenPlugin, ChangeError> {
+        let transaction = self.begin().await?;
+        let changed = async {
+            let mut seen = found_for_change(&transaction, writer, id).await?;
+            let before = seen.plugin.clone();
+            seen.plugin.latest_tag = latest_tag;
+            if before.organization_id == writer.organization_id {
+                let after = seen.plugin.clone();
+                self.save(&transaction, writer, &before, after, Vec::new())
+                    .await?;
+            }
+            Ok(seen)
+        };
+        let changed = changed.await;
+        self.finish(transaction, changed).await
+    }
+}

@@ -1,0 +1,62 @@
+//! Plugins: who sees and changes them, and what their source says.
+
+mod log;
+mod records;
+mod source;
+mod uses;
+
+use crate::fixture::Fixture;
+use millrace_catalog::{
+    ChangeError, Family, FileChange, NewPlugin, PluginFields, PluginWriter, SeenPlugin,
+};
+
+fn writer(fixture: &Fixture, family: Family) -> PluginWriter<'_> {
+    PluginWriter {
+        actor: &fixture.actor,
+        organization_id: fixture.organization_id,
+        family,
+        is_operator: false,
+    }
+}
+
+fn foreign(fixture: &Fixture) -> PluginWriter<'_> {
+    PluginWriter {
+        organization_id: fixture.foreign_id,
+        ..writer(fixture, Family::Plugins)
+    }
+}
+
+fn named(name: &str) -> NewPlugin {
+    let fields = PluginFields {
+        name: Some(Some(name.to_owned())),
+        ..PluginFields::default()
+    };
+    NewPlugin {
+        fields,
+        ..NewPlugin::default()
+    }
+}
+
+fn files(changes: &[(&str, Option<&str>)]) -> Vec<FileChange> {
+    let change = |(name, source): &(&str, Option<&str>)| FileChange {
+        name: (*name).to_owned(),
+        source: source.map(str::to_owned),
+    };
+    changes.iter().map(change).collect()
+}
+
+async fn create(writer: PluginWriter<'_>, fixture: &Fixture, name: &str) -> SeenPlugin {
+    fixture
+        .catalog
+        .create_plugin(writer, named(name))
+        .await
+        .unwrap()
+}
+
+fn code_of(error: &ChangeError) -> (Option<String>, &'static str) {
+    match error.violation() {
+        Some(violation) => (violation.field, violation.code),
+        None if matches!(error, ChangeError::NotFound { .. }) => (None, "not_found"),
+        None => (None, "forbidden"),
+    }
+}

@@ -1,0 +1,270 @@
+//! Who sees and changes which plugins.
+
+use super::{code_of, create, foreign, named, writer};
+use crate::fixture::{ALL, Fixture};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Family, NewPlugin, PageRequest, PluginFields, PluginWriter};
+use serde_json::json;
+
+on_both!(
+    a_plugin_is_seen_in_the_views_of_its_capabilities,
+    plugins_are_paged_oldest_first_and_stay_in_their_organization,
+    global_plugins_are_seen_by_all_and_changed_by_the_operator,
+    bad_fields_are_blamed,
+);
+
+async fn names(fixture: &Fixture, family: Family) -> Vec<String> {
+    let page = fixture
+        .catalog
+        .list_plugins(fixture.organization_id, family, ALL)
+        .await
+        .unwrap();
+    assert_eq!(page.count, page.rows.len() as u64);
+    page.rows
+        .into_iter()
+        .filter_map(|seen| seen.plugin.name)
+        .collect()
+}
+
+async fn a_plugin_is_seen_in_the_views_of_its_capabilities(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    for family in Family::ALL {
+        create(writer(&fixture, family), &fixture, family.segment()).await;
+    }
+    for family in Family::ALL {
+        let seen = names(&fixture, family).await;
+        match family {
+            Family::Plugins => assert_eq!(seen.len(), 5),
+            // Those that can do nothing yet are for pages, as far as anyone knows.
+            Family::FrontendApps => assert_eq!(seen, ["plugins", "pipeline_frontend_apps"]),
+            _ => assert_eq!(seen, [family.segment()]),
+        }
+    }
+    let mut new = named("both");
+    let capabilities = json!({"methods": ["processEvent", "onEvent"]});
+    new.fields.capabilities = Some(capabilities.clone());
+    let both = fixture
+        .catalog
+        .create_plugin(writer(&fixture, Family::Plugins), new)
+        .await
+        .unwrap();
+    assert_eq!(both.plugin.capabilities, capabilities);
+    let id = both.plugin.id;
+    for (family, is_seen) in [
+        (Family::Destinations, true),
+        (Family::Transformations, true),
+        (Family::ImportApps, false),
+        (Family::FrontendApps, false),
+    ] {
+        let found = fixture
+            .catalog
+            .plugin(fixture.organization_id, family, id)
+            .await
+            .unwrap();
+        assert_eq!(found.is_some(), is_seen, "{family:?}");
+    }
+    // A change may take it out of the view that it was made in; it is answered all the same.
+    let fields = PluginFields {
+        capabilities: Some(json!({"methods": ["onEvent"]})),
+        ..PluginFields::default()
+    };
+    let place = writer(&fixture, Family::Transformations);
+    let changed = fixture
+        .catalog
+        .update_plugin(place, id, fields.clone())
+        .await
+        .unwrap();
+    assert!(!changed.plugin.is_transformation);
+    let error = fixture
+        .catalog
+        .update_plugin(place, id, fields)
+        .await
+        .unwrap_err();
+    assert_eq!(code_of(&error), (None, "not_found"));
+}
+
+async fn plugins_are_paged_oldest_first_and_stay_in_their_organization(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    for name in ["A", "B", "C"] {
+        create(writer(&fixture, Family::Plugins), &fixture, name).await;
+    }
+    let theirs = create(foreign(&fixture), &fixture, "Theirs").await;
+    assert_eq!(theirs.organization_name, "Foreign");
+    assert_eq!(names(&fixture, Family::Plugins).await, ["A", "B", "C"]);
+    let page = PageRequest {
+        limit: 2,
+        offset: 1,
+    };
+    let part = catalog
+        .list_plugins(fixture.organization_id, Family::Plugins, page)
+        .await
+        .unwrap();
+    let part_names: Vec<_> = part
+        .rows
+        .iter()
+        .filter_map(|seen| seen.plugin.name.as_deref())
+        .collect();
+    assert_eq!((part.count, &part_names[..]), (3, &["B", "C"][..]));
+    assert_eq!(part.rows[0].organization_name, "Default organization");
+    let mine = writer(&fixture, Family::Plugins);
+    let id = theirs.plugin.id;
+    assert!(
+        catalog
+            .plugin(fixture.organization_id, Family::Plugins, id)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let refused = [
+        catalog
+            .update_plugin(mine, id, PluginFields::default())
+            .await
+            .unwrap_err(),
+        catalog.delete_plugin(mine, id).await.unwrap_err(),
+        catalog
+            .update_plugin_source(mine, id, PluginFields::default(), Vec::new())
+            .await
+            .unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(code_of(&error), (None, "not_found"));
+    }
+    catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
+    let error = catalog
+        .delete_plugin(foreign(&fixture), id)
+        .await
+        .unwrap_err();
+    assert_eq!(code_of(&error), (None, "not_found"));
+}
+
+async fn global_plugins_are_seen_by_all_and_changed_by_the_operator(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let operator = PluginWriter {
+        is_operator: true,
+        ..foreign(&fixture)
+    };
+    let mut new = named("For all");
+    new.fields.is_global = Some(true);
+    let error = catalog
+        .create_plugin(foreign(&fixture), new.clone())
+        .await
+        .unwrap_err();
+    assert_eq!(code_of(&error), (None, "forbidden"));
+    let id = catalog
+        .create_plugin(operator, new)
+        .await
+        .unwrap()
+        .plugin
+        .id;
+    assert_eq!(names(&fixture, Family::Plugins).await, ["For all"]);
+
+    let rename = named("Renamed").fields;
+    let local = PluginFields {
+        is_global: Some(false),
+        ..PluginFields::default()
+    };
+    let mine = PluginWriter {
+        is_operator: true,
+        ..writer(&fixture, Family::Plugins)
+    };
+    for (who, fields) in [
+        (mine, rename.clone()),
+        (foreign(&fixture), rename.clone()),
+        (foreign(&fixture), local.clone()),
+    ] {
+        let error = catalog.update_plugin(who, id, fields).await.unwrap_err();
+        assert_eq!(code_of(&error), (None, "forbidden"));
+    }
+    let error = catalog.delete_plugin(operator, id).await.unwrap_err();
+    assert_eq!(code_of(&error), (None, "invalid_input"));
+    let seen = catalog
+        .set_plugin_latest_tag(mine, id, Some("2".to_owned()))
+        .await
+        .unwrap();
+    assert_eq!(seen.plugin.latest_tag.as_deref(), Some("2"));
+    let kept = catalog
+        .plugin(fixture.foreign_id, Family::Plugins, id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(kept.plugin.latest_tag, None, "it is not ours to keep");
+    catalog
+        .update_plugin(operator, id, local.clone())
+        .await
+        .unwrap();
+    assert!(names(&fixture, Family::Plugins).await.is_empty());
+    // Saying what is so already needs no power.
+    catalog
+        .update_plugin(foreign(&fixture), id, local)
+        .await
+        .unwrap();
+    catalog.delete_plugin(foreign(&fixture), id).await.unwrap();
+}
+
+async fn bad_fields_are_blamed(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let long = |chars: usize| Some(Some("ü".repeat(chars)));
+    let with = |fields: PluginFields| NewPlugin {
+        fields,
+        ..NewPlugin::default()
+    };
+    let at = |url: &str| NewPlugin {
+        url: Some(url.to_owned()),
+        ..NewPlugin::default()
+    };
+    let taken = "https://github.com/a/b";
+    let place = writer(&fixture, Family::Plugins);
+    catalog.create_plugin(place, at(taken)).await.unwrap();
+    catalog
+        .create_plugin(foreign(&fixture), at(taken))
+        .await
+        .unwrap();
+    let none = PluginFields::default;
+    let table = [
+        (
+            with(PluginFields {
+                name: long(201),
+                ..none()
+            }),
+            "name",
+            "max_length",
+        ),
+        (
+            with(PluginFields {
+                tag: long(201),
+                ..none()
+            }),
+            "tag",
+            "max_length",
+        ),
+        (
+            with(PluginFields {
+                icon: long(801),
+                ..none()
+            }),
+            "icon",
+            "max_length",
+        ),
+        (
+            at(&format!("https://a.example/{}", "x".repeat(800))),
+            "url",
+            "max_length",
+        ),
+        (at("ftp://a.example/"), "url", "invalid_input"),
+        (at("nothing"), "url", "invalid_input"),
+        (at(taken), "url", "unique"),
+    ];
+    for (new, field, code) in table {
+        let error = catalog.create_plugin(place, new).await.unwrap_err();
+        assert_eq!(code_of(&error), (Some(field.to_owned()), code), "{error}");
+    }
+    let most = with(PluginFields {
+        name: long(200),
+        icon: long(800),
+        ..none()
+    });
+    catalog.create_plugin(place, most).await.unwrap();
+}

@@ -1,0 +1,142 @@
+//! What the source of a plugin says, and where it comes from.
+
+use super::{code_of, create, files, writer};
+use crate::fixture::Fixture;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Family, NewPlugin, PluginFields, PluginRelease, PluginType};
+use serde_json::json;
+
+on_both!(
+    the_source_decides_what_a_plugin_can_do,
+    releases_are_installed_and_upgraded,
+);
+
+fn release(tag: &str, source: &str) -> PluginRelease {
+    PluginRelease {
+        name: "Filter".to_owned(),
+        description: Some("Filters".to_owned()),
+        icon: None,
+        tag: tag.to_owned(),
+        config_schema: json!([{"key": "a"}]),
+        files: vec![("index.js".to_owned(), source.to_owned())],
+    }
+}
+
+async fn the_source_decides_what_a_plugin_can_do(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let place = writer(&fixture, Family::Plugins);
+    let id = create(place, &fixture, "Before").await.plugin.id;
+    let manifest = r#"{"name": "After", "config": [{"key": "k"}], "main": "lib.js"}"#;
+    let main = "export function processEvent(e) { return e }";
+    let changes = files(&[
+        ("plugin.json", Some(manifest)),
+        ("lib.js", Some(main)),
+        ("gone", None),
+    ]);
+    let none = PluginFields::default;
+    let written = catalog
+        .update_plugin_source(place, id, none(), changes)
+        .await
+        .unwrap();
+    assert_eq!(written.seen.plugin.name.as_deref(), Some("After"));
+    assert_eq!(written.seen.plugin.config_schema, json!([{"key": "k"}]));
+    let can = json!({"methods": ["processEvent"], "jobs": [], "scheduled_tasks": []});
+    assert_eq!(written.seen.plugin.capabilities, can);
+    let expected = [("lib.js", main), ("plugin.json", manifest)];
+    let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    assert_eq!(written.files, expected);
+    let family = Family::Transformations;
+    let read = catalog
+        .plugin_files(fixture.organization_id, family, id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(read, written);
+
+    let said = PluginFields {
+        capabilities: Some(json!({"methods": ["onEvent"]})),
+        ..none()
+    };
+    let changed = catalog
+        .update_plugin(place, id, said.clone())
+        .await
+        .unwrap();
+    assert_eq!(changed.plugin.capabilities, can, "the source knows better");
+    let changes = files(&[("lib.js", None), ("plugin.json", None)]);
+    let emptied = catalog
+        .update_plugin_source(place, id, none(), changes)
+        .await
+        .unwrap();
+    assert!(emptied.files.is_empty());
+    let changed = catalog.update_plugin(place, id, said).await.unwrap();
+    assert!(
+        changed.plugin.is_destination,
+        "there is no source to know better"
+    );
+
+    let long = "x".repeat(201);
+    for (name, text) in [("", "a"), (&long, "a"), ("plugin.json", "{")] {
+        let changes = files(&[("kept.js", Some("a")), (name, Some(text))]);
+        let error = catalog
+            .update_plugin_source(place, id, none(), changes)
+            .await
+            .unwrap_err();
+        assert_eq!(code_of(&error), (Some(name.to_owned()), "invalid_input"));
+    }
+    let read = catalog
+        .plugin_files(fixture.organization_id, Family::Plugins, id)
+        .await
+        .unwrap();
+    assert!(
+        read.unwrap().files.is_empty(),
+        "a refused change changes nothing"
+    );
+}
+
+async fn releases_are_installed_and_upgraded(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let catalog = &fixture.catalog;
+    let place = writer(&fixture, Family::Plugins);
+    let new = NewPlugin {
+        fields: PluginFields {
+            plugin_type: Some(Some(PluginType::Repository)),
+            name: Some(Some("Mine".to_owned())),
+            ..PluginFields::default()
+        },
+        url: Some("https://plugins.example/filter".to_owned()),
+        release: Some(release("1.0", "exports.processEvent = (e) => e")),
+    };
+    let made = catalog.create_plugin(place, new).await.unwrap().plugin;
+    assert_eq!(
+        made.name.as_deref(),
+        Some("Mine"),
+        "what the client says goes first"
+    );
+    assert_eq!(
+        (made.tag.as_deref(), made.latest_tag.as_deref()),
+        (Some("1.0"), Some("1.0"))
+    );
+    assert!(made.is_transformation);
+    let checked = catalog
+        .set_plugin_latest_tag(place, made.id, Some("2.0".to_owned()))
+        .await;
+    let checked = checked.unwrap().plugin;
+    assert_eq!(
+        (checked.tag.as_deref(), checked.latest_tag.as_deref()),
+        (Some("1.0"), Some("2.0"))
+    );
+    let newer = Some(release("2.0", "exports.onEvent = () => {}"));
+    let none = PluginFields::default();
+    let upgraded = catalog
+        .upgrade_plugin(place, made.id, none.clone(), newer)
+        .await
+        .unwrap();
+    assert_eq!(upgraded.plugin.tag.as_deref(), Some("2.0"));
+    assert!(upgraded.plugin.is_destination && !upgraded.plugin.is_transformation);
+    let same = catalog
+        .upgrade_plugin(place, made.id, none, None)
+        .await
+        .unwrap();
+    assert_eq!(same, upgraded, "without a release there is nothing to do");
+}
