@@ -416,10 +416,6 @@ async fn what_can_be_installed_is_a_list_in_pages() {
     let new = json!({ "url": WEBHOOK, "plugin_type": "repository" });
     let (plugin, path) = made(&fixture, Family::Plugins, new).await;
     assert_eq!(plugin["capabilities"]["methods"], json!(["composeWebhook"]));
-    // Only the address is shown of one that lets private code be fetched.
-    let new = json!({ "url": "https://a.example/p?tag=1&private_token=s3cret" });
-    let (plugin, _) = made(&fixture, Family::Plugins, new).await;
-    assert_eq!(plugin["url"], "https://a.example/p");
     assert_eq!(
         fixture.get(&format!("{path}source/")).await.body["source"]
             .as_object()
@@ -540,5 +536,39 @@ async fn a_plugin_made_for_another_view_is_made_and_seen_there() {
         ),
     ] {
         assert_eq!(ids(&fixture.get(&all(family)).await.body), seen);
+    }
+}
+
+#[tokio::test]
+async fn secrets_of_an_address_are_in_no_answer_and_no_log() {
+    let fixture = Fixture::new().await;
+    let table = [
+        "https://a.example/p?tag=1&private_token=s3cret",
+        "https://ann:s3cret@a.example/p",
+        "https://s3cret@a.example/p",
+    ];
+    for url in table {
+        let new = json!({ "plugin_type": "custom", "url": url });
+        let (plugin, path) = made(&fixture, Family::Plugins, new).await;
+        assert_eq!(plugin["url"], "https://a.example/p");
+        let changed = fixture.call("PATCH", &path, &json!({ "tag": "2" })).await;
+        assert_eq!(changed.body["url"], plugin["url"]);
+        let upgrade = format!("{path}upgrade/");
+        let upgraded = fixture.call("POST", &upgrade, &json!({ "tag": "3" })).await;
+        assert_eq!(upgraded.body["url"], plugin["url"]);
+        let below = all(Family::Plugins);
+        for path in [
+            path.clone(),
+            format!("{path}source/"),
+            format!("{path}check_for_updates/"),
+            below.clone(),
+            format!("{below}unused/"),
+            format!("{below}activity/"),
+            format!("{ORGANIZATION}/activity/"),
+        ] {
+            let answer = fixture.get(&path).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert!(!answer.body.to_string().contains("s3cret"), "{answer:?}");
+        }
     }
 }

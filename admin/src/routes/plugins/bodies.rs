@@ -10,9 +10,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// The parameter of an address that lets private code be fetched; never shown.
-const PRIVATE_TOKEN: &str = "private_token";
-
 /// Where a plugin's code comes from.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -219,13 +216,14 @@ pub(super) struct PluginBody {
 
 impl From<SeenPlugin> for PluginBody {
     fn from(seen: SeenPlugin) -> Self {
+        let url = seen.shown_url();
         let plugin = seen.plugin;
         Self {
             id: plugin.id,
             plugin_type: plugin.plugin_type.map(TypeName::from),
             name: plugin.name,
             description: plugin.description,
-            url: plugin.url.map(without_token),
+            url,
             icon: plugin.icon,
             config_schema: plugin.config_schema,
             tag: plugin.tag,
@@ -237,13 +235,6 @@ impl From<SeenPlugin> for PluginBody {
             metrics: plugin.metrics,
             public_jobs: plugin.public_jobs,
         }
-    }
-}
-
-fn without_token(url: String) -> String {
-    match url.split_once('?') {
-        Some((address, query)) if query.contains(PRIVATE_TOKEN) => address.to_owned(),
-        _ => url,
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Model {
     pub name: Option<String>,
     /// For people.
     pub description: Option<String>,
-    /// Where the catalogue has it; unique in the organization.
+    /// Where the catalogue has it, secrets and all; unique in the organization.
     pub url: Option<String>,
     /// The address of a picture.
     pub icon: Option<String>,

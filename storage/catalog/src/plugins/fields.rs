@@ -1,14 +1,12 @@
 //! What may be said of a plugin.
 
+use super::address::URL_CHARS_MAX;
 use crate::entities::plugins::{self, PluginType};
 use crate::error::ChangeError;
 use sea_orm::prelude::Json;
-use url::Url;
 
 /// The longest name and tag, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// The longest address, in characters.
-const URL_CHARS_MAX: usize = 800;
 
 /// The fields of a plugin that clients write; `None`: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,21 +84,5 @@ impl PluginFields {
 fn set<V>(field: &mut V, given: Option<V>) {
     if let Some(value) = given {
         *field = value;
-    }
-}
-
-/// An address from which plugins come.
-pub(super) fn check_url(url: &str) -> Result<(), ChangeError> {
-    if url.chars().count() > URL_CHARS_MAX {
-        let detail = format!("url may have at most {URL_CHARS_MAX} characters");
-        return Err(ChangeError::invalid("url", "max_length", detail));
-    }
-    let parsed = Url::parse(url).ok();
-    let usable = |parsed: &Url| matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
-    if parsed.as_ref().is_some_and(usable) {
-        Ok(())
-    } else {
-        let detail = "give an address such as https://github.com/<owner>/<repository>";
-        Err(ChangeError::invalid("url", "invalid_input", detail))
     }
 }

@@ -7,6 +7,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `family` | which capabilities are seen where |
+//! | `address` | where plugins come from |
 //! | `fields` | what may be said of a plugin, checked |
 //! | `access` | who may change which |
 //! | `write` | create, update, delete |
@@ -18,6 +19,7 @@
 //! | `capabilities`, `exports` | what a source can do; no I/O |
 
 mod access;
+mod address;
 mod capabilities;
 mod configs;
 mod exports;
@@ -54,6 +56,15 @@ pub struct SeenPlugin {
     pub plugin: plugins::Model,
     /// Who made it.
     pub organization_name: String,
+}
+
+impl SeenPlugin {
+    /// Where the catalogue has it, without what lets private code be fetched from there: neither
+    /// user and password nor a token. The only form of the address that people may see.
+    #[must_use]
+    pub fn shown_url(&self) -> Option<String> {
+        self.plugin.url.as_deref().map(address::without_secrets)
+    }
 }
 
 impl Catalog {

@@ -2,8 +2,9 @@
 
 use super::SeenPlugin;
 use super::access::{PluginWriter, changeable, found, global_needs_operator};
+use super::address::{check_url, without_secrets};
 use super::family::Seen;
-use super::fields::{PluginFields, PluginRelease, check_url};
+use super::fields::{PluginFields, PluginRelease};
 use super::files::{self, ChangedFile};
 use super::log::{deed, differences, type_name};
 use super::release::Installed;
@@ -65,7 +66,7 @@ impl Catalog {
             let deed = deed(Activity::Installed, &plugin)
                 .field("name", (), &plugin.name)
                 .field("plugin_type", (), plugin.plugin_type.map(type_name))
-                .field("url", (), &plugin.url)
+                .field("url", (), plugin.url.as_deref().map(without_secrets))
                 .field("tag", (), &plugin.tag)
                 .field("is_global", (), plugin.is_global);
             self.record(&transaction, writer.actor, deed).await?;

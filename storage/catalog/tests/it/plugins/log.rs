@@ -3,9 +3,12 @@
 use super::{create, files, named, writer};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope, Family, PluginFields};
+use millrace_catalog::{Activity, ActivityScope, Family, NewPlugin, PluginFields};
 
-on_both!(every_change_leaves_an_entry_without_texts,);
+on_both!(
+    every_change_leaves_an_entry_without_texts,
+    an_address_is_logged_and_shown_without_its_secrets,
+);
 
 async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
@@ -50,4 +53,37 @@ async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
     }
     assert_eq!(entries[1].detail.changes[0].field, "name");
     assert_eq!(entries[2].detail.changes[0].field, "a.js");
+}
+
+async fn an_address_is_logged_and_shown_without_its_secrets(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let place = writer(&fixture, Family::Plugins);
+    let table = [
+        (
+            "https://a.example/a?private_token=hunter2",
+            "https://a.example/a",
+        ),
+        (
+            "https://ann:hunter2@a.example/b?tag=1",
+            "https://a.example/b?tag=1",
+        ),
+    ];
+    for (url, shown) in table {
+        let new = NewPlugin {
+            url: Some(url.to_owned()),
+            ..NewPlugin::default()
+        };
+        let made = fixture.catalog.create_plugin(place, new).await.unwrap();
+        assert_eq!(made.shown_url().as_deref(), Some(shown));
+        assert_eq!(
+            made.plugin.url.as_deref(),
+            Some(url),
+            "it is fetched from there"
+        );
+        let entries = fixture.activity(ActivityScope::Plugin).await;
+        let changes = &entries[0].detail.changes;
+        let logged = changes.iter().find(|change| change.field == "url");
+        assert_eq!(logged.unwrap().after, shown);
+        assert!(!serde_json::to_string(changes).unwrap().contains("hunter2"));
+    }
 }
