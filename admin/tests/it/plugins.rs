@@ -164,7 +164,7 @@ async fn a_plugin_is_made_read_changed_and_deleted_in_each_family() {
 async fn bad_fields_are_named() {
     let fixture = Fixture::new().await;
     let (_, path) = made(&fixture, Family::Plugins, json!({})).await;
-    let long = "x".repeat(801);
+    let (long, longer) = ("x".repeat(801), "x".repeat(65_537));
     let table = [
         (
             json!({ "plugin_type": "other" }),
@@ -175,6 +175,31 @@ async fn bad_fields_are_named() {
         (json!({ "name": &long }), "max_length", "name"),
         (json!({ "icon": &long }), "max_length", "icon"),
         (json!({ "tag": &long }), "max_length", "tag"),
+        (
+            json!({ "description": &longer }),
+            "max_length",
+            "description",
+        ),
+        (
+            json!({ "config_schema": [&longer] }),
+            "max_length",
+            "config_schema",
+        ),
+        (
+            json!({ "capabilities": &longer }),
+            "max_length",
+            "capabilities",
+        ),
+        (
+            json!({ "metrics": { &longer: 1 } }),
+            "max_length",
+            "metrics",
+        ),
+        (
+            json!({ "public_jobs": &longer }),
+            "max_length",
+            "public_jobs",
+        ),
         (json!({ "is_global": null }), "null", "is_global"),
         (json!({ "is_global": "yes" }), "invalid_input", "is_global"),
         (json!({ "capabilities": null }), "null", "capabilities"),
@@ -188,7 +213,8 @@ async fn bad_fields_are_named() {
     }
     let required = fixture.call("PUT", &path, &json!({ "name": "a" })).await;
     assert_eq!(required.error(), (400, "required", Some("plugin_type")));
-    for url in ["not an address", "ftp://a.example/x", &long] {
+    let crabs = format!("https://a.example/{}", "🦀".repeat(700));
+    for url in ["not an address", "ftp://a.example/x", &long, &crabs] {
         let answer = fixture
             .call("POST", &all(Family::Plugins), &json!({ "url": url }))
             .await;
@@ -315,6 +341,11 @@ async fn bad_files_are_named() {
         (json!({ "index.js": 3 }), "invalid_input", Some("index.js")),
         (
             json!({ "plugin.json": "{" }),
+            "invalid_input",
+            Some("plugin.json"),
+        ),
+        (
+            json!({ "plugin.json": r#"{"name": "a\u0000b"}"# }),
             "invalid_input",
             Some("plugin.json"),
         ),

@@ -112,8 +112,8 @@ pub use organizations::{Access, MemberOrganization, NewOrganization, Organizatio
 pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
 pub use plugins::{
-    Family, FileChange, NewPlugin, PluginFields, PluginFiles, PluginRelease, PluginSetting,
-    PluginUse, PluginWriter, SeenPlugin,
+    Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFields,
+    PluginFiles, PluginRelease, PluginSetting, PluginUse, PluginWriter, SeenPlugin,
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use proxy_records::SeenProxyRecord;

@@ -78,11 +78,12 @@ pub(super) struct PatchBody {
     plugin_type: Patch<Option<TypeName>>,
     #[schemars(length(max = 200))]
     name: Patch<Option<String>>,
+    /// At most 64 KiB.
     description: Patch<Option<String>>,
     /// The address of a picture.
     #[schemars(length(max = 800))]
     icon: Patch<Option<String>>,
-    /// What may be configured.
+    /// What may be configured; at most 64 KiB, as all free-form values.
     config_schema: Patch<FreeForm>,
     /// The version.
     #[schemars(length(max = 200))]
@@ -152,7 +153,7 @@ impl JsonSchema for ReadOnly {
 }
 
 /// Fields of the plugin and files of its source: every name that is no field is a file, with its
-/// text, or null to delete it.
+/// text, or null to delete it. At most 200 files of 5 MiB in all.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PluginSourceChange")]
 #[serde(default)]

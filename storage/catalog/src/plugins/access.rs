@@ -61,14 +61,23 @@ pub(super) async fn changeable(
     id: i64,
 ) -> Result<plugins::Model, Abort> {
     let plugin = found_for_change(within, writer, id).await?.plugin;
+    may_change(writer, &plugin)?;
+    Ok(plugin)
+}
+
+/// Whose plugin it is decides.
+pub(super) fn may_change(
+    writer: PluginWriter<'_>,
+    plugin: &plugins::Model,
+) -> Result<(), ChangeError> {
     if plugin.organization_id != writer.organization_id {
         let detail = "This plugin belongs to another organization, which alone may change it.";
-        return Err(ChangeError::forbidden(detail).into());
+        return Err(ChangeError::forbidden(detail));
     }
     if plugin.is_global && !writer.is_operator {
-        return Err(global_needs_operator().into());
+        return Err(global_needs_operator());
     }
-    Ok(plugin)
+    Ok(())
 }
 
 pub(super) fn global_needs_operator() -> ChangeError {

@@ -25,34 +25,34 @@ const MAIN_FILES: [&str; 4] = ["index.ts", "index.js", "dist/index.js", "src/ind
 /// What describes a plugin.
 pub(super) const MANIFEST: &str = "plugin.json";
 
-/// What the files of a plugin, as (name, text), make it able to do. `None`: there is no main
-/// file.
-pub(super) fn capabilities_of(files: &[(String, String)]) -> Option<Capabilities> {
-    let exports = exports_of(main_file(files)?);
+/// What its main file makes a plugin able to do.
+pub(super) fn capabilities_of(source: &str) -> Capabilities {
+    let exports = exports_of(source);
     let among = |known: &[&str]| -> Vec<String> {
         let exported = known.iter().filter(|name| exports.has(name));
         exported.map(|name| (*name).to_owned()).collect()
     };
-    Some(Capabilities {
+    Capabilities {
         methods: among(&METHODS),
         scheduled_tasks: among(&SCHEDULED_TASKS),
         jobs: exports.members_of(JOBS),
-    })
+    }
 }
 
-fn main_file(files: &[(String, String)]) -> Option<&str> {
-    let text_of = |name: &str| {
+/// Name and text of the main file among files, as (name, text).
+pub(super) fn main_file(files: &[(String, String)]) -> Option<(&str, &str)> {
+    let of_name = |name: &str| {
         let file = files.iter().find(|(file, _)| file == name);
-        file.map(|(_, text)| text.as_str())
+        file.map(|(name, text)| (name.as_str(), text.as_str()))
     };
-    let manifest = text_of(MANIFEST).and_then(|text| serde_json::from_str(text).ok());
+    let manifest = of_name(MANIFEST).and_then(|(_, text)| serde_json::from_str(text).ok());
     let named = manifest
         .as_ref()
         .and_then(|manifest: &Value| manifest.get("main"));
     let named = named
         .and_then(Value::as_str)
         .map(|name| name.trim_start_matches("./"));
-    named.into_iter().chain(MAIN_FILES).find_map(text_of)
+    named.into_iter().chain(MAIN_FILES).find_map(of_name)
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
             .iter()
             .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
             .collect();
-        capabilities_of(&files)
+        main_file(&files).map(|(_, text)| capabilities_of(text))
     }
 
     #[test]

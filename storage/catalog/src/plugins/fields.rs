@@ -7,6 +7,9 @@ use sea_orm::prelude::Json;
 
 /// The longest name and tag, in characters.
 const NAME_CHARS_MAX: usize = 200;
+/// The longest description and free-form value, the latter as JSON, in bytes. Lists answer up to
+/// 1000 plugins at once.
+const FIELD_BYTES_MAX: usize = 64 * 1024;
 
 /// The fields of a plugin that clients write; `None`: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,21 +18,21 @@ pub struct PluginFields {
     pub plugin_type: Option<Option<PluginType>>,
     /// At most 200 characters.
     pub name: Option<Option<String>>,
-    /// For people.
+    /// For people; at most 64 KiB.
     pub description: Option<Option<String>>,
-    /// The address of a picture.
+    /// The address of a picture; at most 800 characters.
     pub icon: Option<Option<String>>,
-    /// Free-form.
+    /// Free-form; at most 64 KiB.
     pub config_schema: Option<Json>,
     /// At most 200 characters.
     pub tag: Option<Option<String>>,
     /// Whether every organization sees it; the operator's to change.
     pub is_global: Option<bool>,
-    /// Free-form; ignored once there is a source, which knows better.
+    /// Free-form, at most 64 KiB; ignored once there is a source, which knows better.
     pub capabilities: Option<Json>,
-    /// Free-form.
+    /// Free-form; at most 64 KiB.
     pub metrics: Option<Option<Json>>,
-    /// Free-form.
+    /// Free-form; at most 64 KiB.
     pub public_jobs: Option<Option<Json>>,
 }
 
@@ -51,19 +54,25 @@ pub struct PluginRelease {
 }
 
 impl PluginFields {
-    /// Checks lengths.
+    /// Checks lengths, and that every database can keep it.
     pub(super) fn check(&self) -> Result<(), ChangeError> {
         let texts = [
-            ("name", &self.name, NAME_CHARS_MAX),
-            ("tag", &self.tag, NAME_CHARS_MAX),
-            ("icon", &self.icon, URL_CHARS_MAX),
+            ("name", &self.name),
+            ("description", &self.description),
+            ("icon", &self.icon),
+            ("tag", &self.tag),
         ];
-        for (field, value, chars_max) in texts {
-            let chars = value.iter().flatten().map(|text| text.chars().count());
-            if chars.max().unwrap_or(0) > chars_max {
-                let detail = format!("{field} may have at most {chars_max} characters");
-                return Err(ChangeError::invalid(field, "max_length", detail));
-            }
+        for (field, text) in texts {
+            check_text(field, text.iter().flatten().map(String::as_str).next())?;
+        }
+        let values = [
+            ("config_schema", self.config_schema.as_ref()),
+            ("capabilities", self.capabilities.as_ref()),
+            ("metrics", self.metrics.iter().flatten().next()),
+            ("public_jobs", self.public_jobs.iter().flatten().next()),
+        ];
+        for (field, value) in values {
+            value.map_or(Ok(()), |value| fits(field, value))?;
         }
         Ok(())
     }
@@ -84,5 +93,49 @@ impl PluginFields {
 fn set<V>(field: &mut V, given: Option<V>) {
     if let Some(value) = given {
         *field = value;
+    }
+}
+
+/// Checks a text by the name of its field.
+pub(super) fn check_text(field: &'static str, text: Option<&str>) -> Result<(), ChangeError> {
+    let text = text.unwrap_or_default();
+    let (length, longest, unit) = match field {
+        "description" => (text.len(), FIELD_BYTES_MAX, "bytes"),
+        "icon" => (text.chars().count(), URL_CHARS_MAX, "characters"),
+        _ => (text.chars().count(), NAME_CHARS_MAX, "characters"),
+    };
+    if length > longest {
+        let detail = format!("{field} may have at most {longest} {unit}");
+        return Err(ChangeError::invalid(field, "max_length", detail));
+    }
+    no_null(field, !text.contains('\0'))
+}
+
+/// Checks a free-form value.
+pub(super) fn fits(field: &'static str, value: &Json) -> Result<(), ChangeError> {
+    if value.to_string().len() > FIELD_BYTES_MAX {
+        let detail = format!("{field} may have at most {FIELD_BYTES_MAX} bytes as JSON");
+        return Err(ChangeError::invalid(field, "max_length", detail));
+    }
+    no_null(field, !holds_null_character(value))
+}
+
+fn no_null(field: &'static str, is_so: bool) -> Result<(), ChangeError> {
+    if is_so {
+        return Ok(());
+    }
+    let detail = format!("{field} may not hold null characters");
+    Err(ChangeError::invalid(field, "invalid_input", detail))
+}
+
+/// PostgreSQL keeps none, neither in texts nor in JSON.
+fn holds_null_character(value: &Json) -> bool {
+    match value {
+        Json::String(text) => text.contains('\0'),
+        Json::Array(items) => items.iter().any(holds_null_character),
+        Json::Object(fields) => fields
+            .iter()
+            .any(|(name, field)| name.contains('\0') || holds_null_character(field)),
+        _ => false,
     }
 }

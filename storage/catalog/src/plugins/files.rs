@@ -3,7 +3,7 @@
 use super::{Family, SeenPlugin};
 use crate::catalog::Catalog;
 use crate::entities::plugin_source_files as files;
-use crate::error::CatalogError;
+use crate::error::{CatalogError, ChangeError, Violation};
 use crate::key::sha256_hex;
 use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
@@ -12,6 +12,14 @@ use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
     PaginatorTrait, QueryFilter, QueryOrder,
 };
+
+/// The most files of a plugin.
+pub const PLUGIN_FILES_MAX: usize = 200;
+/// The most bytes of all of them, names and texts: whoever reads or changes the source has it in
+/// memory as a whole.
+pub const PLUGIN_SOURCE_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// The longest name of a file, in characters.
+const FILENAME_CHARS_MAX: usize = 200;
 
 /// A plugin with its files, as (name, text), by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,20 +93,25 @@ pub(super) async fn read<C: ConnectionTrait>(
     Ok(files)
 }
 
-/// Makes a plugin's files these.
+/// Makes a plugin's files these, where they are touched.
 pub(super) async fn write(
     within: &DatabaseTransaction,
     plugin_id: i64,
     files: &[(String, String)],
+    touched: &[ChangedFile],
     now: UtcTime,
 ) -> Result<(), DbErr> {
-    let names = files.iter().map(|(name, _)| name.as_str());
-    files::Entity::delete_many()
-        .filter(files::Column::PluginId.eq(plugin_id))
-        .filter(files::Column::Filename.is_not_in(names))
-        .exec(within)
-        .await?;
-    for (filename, source) in files {
+    let is_touched = |name: &str| touched.iter().any(|file| file.name == name);
+    let gone = touched.iter().filter(|file| file.after.is_none());
+    let gone: Vec<&str> = gone.map(|file| file.name.as_str()).collect();
+    if !gone.is_empty() {
+        files::Entity::delete_many()
+            .filter(files::Column::PluginId.eq(plugin_id))
+            .filter(files::Column::Filename.is_in(gone))
+            .exec(within)
+            .await?;
+    }
+    for (filename, source) in files.iter().filter(|(name, _)| is_touched(name)) {
         let row = files::ActiveModel {
             plugin_id: ActiveValue::Set(plugin_id),
             filename: ActiveValue::Set(filename.clone()),
@@ -120,15 +133,61 @@ pub(super) fn differing(old: &[(String, String)], new: &[(String, String)]) -> V
     let mut names: Vec<&String> = old.iter().chain(new).map(|(name, _)| name).collect();
     names.sort_unstable();
     names.dedup();
-    let hash_in = |files: &[(String, String)], name: &String| {
-        let file = files.iter().find(|(known, _)| known == name);
-        file.map(|(_, source)| format!("sha256:{}", sha256_hex(source.as_bytes())))
+    let hash = |text: &str| format!("sha256:{}", sha256_hex(text.as_bytes()));
+    let file = |name: &String| {
+        let (before, after) = (text_of(old, name), text_of(new, name));
+        (before != after).then(|| ChangedFile {
+            name: name.clone(),
+            before: before.map(hash),
+            after: after.map(hash),
+        })
     };
-    let file = |name: &String| ChangedFile {
-        name: name.clone(),
-        before: hash_in(old, name),
-        after: hash_in(new, name),
-    };
-    let files = names.into_iter().map(file);
-    files.filter(|file| file.before != file.after).collect()
+    names.into_iter().filter_map(file).collect()
+}
+
+fn text_of<'a>(files: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let file = files.iter().find(|(known, _)| known == name);
+    file.map(|(_, text)| text.as_str())
+}
+
+/// How much files are, in bytes.
+pub(super) fn bytes_of(files: &[(String, String)]) -> usize {
+    files
+        .iter()
+        .map(|(name, text)| name.len() + text.len())
+        .sum()
+}
+
+/// Whether a file can be kept.
+pub(super) fn check_file(name: &str, text: &str) -> Result<(), ChangeError> {
+    let chars = name.chars().count();
+    if !(1..=FILENAME_CHARS_MAX).contains(&chars) {
+        let detail = format!("a file needs a name of 1 to {FILENAME_CHARS_MAX} characters");
+        return Err(blame(name, "invalid_input", detail));
+    }
+    if name.contains('\0') || text.contains('\0') {
+        let detail = "a file may not hold null characters".to_owned();
+        return Err(blame(name, "invalid_input", detail));
+    }
+    Ok(())
+}
+
+/// Blames a file, or a field of another name than the one that is wrong.
+pub(super) fn blame(field: &str, code: &'static str, detail: String) -> ChangeError {
+    ChangeError::Invalid(Box::new(Violation {
+        field: Some(field.to_owned()),
+        code,
+        detail,
+    }))
+}
+
+/// Blames `field` for what is wrong in something that came with it.
+pub(super) fn blame_instead(field: &str, what: &str, error: ChangeError) -> ChangeError {
+    match error.violation() {
+        Some(violation) => {
+            let detail = format!("{what}: {}", violation.detail);
+            blame(field, violation.code, detail)
+        }
+        None => error,
+    }
 }

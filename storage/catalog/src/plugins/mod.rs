@@ -35,7 +35,7 @@ pub use access::PluginWriter;
 pub use configs::{PluginSetting, PluginUse};
 pub use family::Family;
 pub use fields::{PluginFields, PluginRelease};
-pub use files::{FileChange, PluginFiles};
+pub use files::{FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles};
 pub use write::NewPlugin;
 
 use crate::catalog::Catalog;

@@ -2,8 +2,11 @@
 
 use super::SeenPlugin;
 use super::access::{PluginWriter, changeable, found, found_for_change};
-use super::fields::{PluginFields, PluginRelease};
-use super::files::{differing, read, write};
+use super::fields::{PluginFields, PluginRelease, check_text};
+use super::files::{
+    PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, blame_instead, bytes_of, check_file, differing,
+    read, write,
+};
 use super::source::read_capabilities;
 use super::write::set_capabilities;
 use crate::catalog::Catalog;
@@ -18,12 +21,19 @@ pub(super) struct Installed {
 }
 
 impl Installed {
-    pub(super) async fn prepare(release: PluginRelease) -> Self {
-        let capabilities = read_capabilities(release.files.clone()).await;
-        Self {
+    /// Reads a release; the address is blamed for one that cannot be installed.
+    pub(super) async fn prepare(release: PluginRelease) -> Result<Self, ChangeError> {
+        let checked = async {
+            check(&release)?;
+            read_capabilities(&release.files).await
+        };
+        let capabilities = checked
+            .await
+            .map_err(|error| blame_instead("url", "what the catalogue has there", error))?;
+        Ok(Self {
             release,
             capabilities,
-        }
+        })
     }
 
     /// Sets what the release says.
@@ -46,13 +56,38 @@ impl Installed {
     }
 }
 
+/// Holds a release to what holds for people's plugins.
+fn check(release: &PluginRelease) -> Result<(), ChangeError> {
+    let fields = PluginFields {
+        name: Some(Some(release.name.clone())),
+        description: Some(release.description.clone()),
+        icon: Some(release.icon.clone()),
+        config_schema: Some(release.config_schema.clone()),
+        tag: Some(Some(release.tag.clone())),
+        ..PluginFields::default()
+    };
+    fields.check()?;
+    for (name, text) in &release.files {
+        check_file(name, text)?;
+    }
+    let files = &release.files;
+    if files.len() > PLUGIN_FILES_MAX || bytes_of(files) > PLUGIN_SOURCE_BYTES_MAX {
+        let detail = format!(
+            "a plugin may have at most {PLUGIN_FILES_MAX} files and {PLUGIN_SOURCE_BYTES_MAX} \
+             bytes in all of them"
+        );
+        return Err(ChangeError::invalid(None, "max_length", detail));
+    }
+    Ok(())
+}
+
 impl Catalog {
     /// Replaces a plugin's source by a release, if there is one; what else is given wins over
     /// what the release says.
     ///
     /// # Errors
     ///
-    /// As [`Catalog::update_plugin`].
+    /// As [`Catalog::update_plugin`], or a release that cannot be installed.
     pub async fn upgrade_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -62,7 +97,7 @@ impl Catalog {
     ) -> Result<SeenPlugin, ChangeError> {
         fields.check()?;
         let installed = match release {
-            Some(release) => Some(Installed::prepare(release).await),
+            Some(release) => Some(Installed::prepare(release).await?),
             None => None,
         };
         let transaction = self.begin().await?;
@@ -75,7 +110,8 @@ impl Catalog {
             if let Some(installed) = &installed {
                 installed.apply(&mut released);
                 touched = differing(&old, installed.files());
-                write(&transaction, id, installed.files(), self.now()).await?;
+                let files = installed.files();
+                write(&transaction, id, files, &touched, self.now()).await?;
             }
             let after = Self::with_fields(writer, &released, fields, has_source)?;
             self.save(&transaction, writer, &before, after, touched)
@@ -91,13 +127,14 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such plugin, or what the database says.
+    /// No such plugin, a bad tag, or what the database says.
     pub async fn set_plugin_latest_tag(
         &self,
         writer: PluginWriter<'_>,
         id: i64,
         latest_tag: Option<String>,
     ) -> Result<SeenPlugin, ChangeError> {
+        check_text("latest_tag", latest_tag.as_deref())?;
         let transaction = self.begin().await?;
         let changed = async {
             let mut seen = found_for_change(&transaction, writer, id).await?;

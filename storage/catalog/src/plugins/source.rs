@@ -1,20 +1,17 @@
 //! Changing the source of a plugin, and what follows from it.
 
-use super::access::{PluginWriter, changeable, found};
-use super::capabilities::{MANIFEST, capabilities_of};
-use super::fields::PluginFields;
-use super::files::{ChangedFile, FileChange, PluginFiles, differing, read, write};
+use super::access::{PluginWriter, changeable, found, may_change};
+use super::capabilities::{MANIFEST, capabilities_of, main_file};
+use super::fields::{PluginFields, fits};
+use super::files::{
+    ChangedFile, FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, blame,
+    blame_instead, bytes_of, check_file, differing, read, write,
+};
 use super::write::set_capabilities;
 use crate::catalog::Catalog;
-use crate::entities::plugins;
-use crate::error::{ChangeError, Violation};
+use crate::error::ChangeError;
 use sea_orm::prelude::Json;
 use serde_json::Value;
-
-/// The longest name of a file, in characters.
-const FILENAME_CHARS_MAX: usize = 200;
-/// The most files of a plugin.
-const FILES_MAX: usize = 200;
 
 impl Catalog {
     /// Changes fields and files. `plugin.json` sets the name and what may be configured; the main
@@ -22,7 +19,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// As [`Catalog::update_plugin`]; a bad name of a file, or too many.
+    /// As [`Catalog::update_plugin`]; a bad name of a file, or more files or bytes than
+    /// [`PLUGIN_FILES_MAX`] and [`PLUGIN_SOURCE_BYTES_MAX`]; a manifest that sets a bad field.
     pub async fn update_plugin_source(
         &self,
         writer: PluginWriter<'_>,
@@ -31,98 +29,151 @@ impl Catalog {
         changes: Vec<FileChange>,
     ) -> Result<PluginFiles, ChangeError> {
         fields.check()?;
+        let mut revision = self.revision(writer, id, &changes).await?;
         let transaction = self.begin().await?;
         let changed = async {
             let before = changeable(&transaction, writer, id).await?;
             let old = read(&transaction, id).await?;
-            let new = merged(&old, changes)?;
-            let touched = differing(&old, &new);
-            let has_source = !new.is_empty();
-            let mut after = Self::with_fields(writer, &before, fields, has_source)?;
-            if !touched.is_empty() {
-                follow_manifest(&mut after, &new, &touched)?;
-                if let Some(capabilities) = read_capabilities(new.clone()).await {
-                    set_capabilities(&mut after, capabilities);
-                }
-                write(&transaction, id, &new, self.now()).await?;
+            if old != revision.old {
+                // Somebody was faster: this seldom happens twice, so others may wait for it.
+                revision = Revision::of(old, &changes).await?;
             }
+            let has_source = !revision.new.is_empty();
+            let mut after = Self::with_fields(writer, &before, fields, has_source)?;
+            revision.manifest.apply(&mut after);
+            if let Some(capabilities) = revision.capabilities {
+                set_capabilities(&mut after, capabilities);
+            }
+            let (files, touched) = (revision.new, revision.touched);
+            write(&transaction, id, &files, &touched, self.now()).await?;
             self.save(&transaction, writer, &before, after, touched)
                 .await?;
             let seen = found(&transaction, writer.anywhere(), id).await?;
-            Ok(PluginFiles { seen, files: new })
+            Ok(PluginFiles { seen, files })
         };
         let changed = changed.await;
         self.finish(transaction, changed).await
     }
+
+    /// Works a change out for the source as it is now; nobody waits for that.
+    async fn revision(
+        &self,
+        writer: PluginWriter<'_>,
+        id: i64,
+        changes: &[FileChange],
+    ) -> Result<Revision, ChangeError> {
+        let now = self.plugin_files(writer.organization_id, writer.family, id);
+        let now = now.await?;
+        let now = now.ok_or_else(|| ChangeError::not_found("plugin", &id))?;
+        may_change(writer, &now.seen.plugin)?;
+        Revision::of(now.files, changes).await
+    }
+}
+
+/// A changed source, and what follows from it.
+struct Revision {
+    /// What was changed.
+    old: Vec<(String, String)>,
+    /// What came of it.
+    new: Vec<(String, String)>,
+    /// Where the two differ.
+    touched: Vec<ChangedFile>,
+    /// What a changed manifest sets.
+    manifest: PluginFields,
+    /// What the changed source can do; `None`: nothing changed, or there is no main file.
+    capabilities: Option<Json>,
+}
+
+impl Revision {
+    async fn of(old: Vec<(String, String)>, changes: &[FileChange]) -> Result<Self, ChangeError> {
+        let new = merged(&old, changes)?;
+        let touched = differing(&old, &new);
+        let manifest = manifest_fields(&new, &touched)?;
+        let capabilities = if touched.is_empty() {
+            None
+        } else {
+            read_capabilities(&new).await?
+        };
+        Ok(Self {
+            old,
+            new,
+            touched,
+            manifest,
+            capabilities,
+        })
+    }
 }
 
 /// Parsing may take a while, and others wait for this thread.
-pub(super) async fn read_capabilities(files: Vec<(String, String)>) -> Option<Json> {
-    let read = tokio::task::spawn_blocking(move || capabilities_of(&files));
-    let capabilities = read.await.ok().flatten()?;
-    serde_json::to_value(capabilities).ok()
+pub(super) async fn read_capabilities(
+    files: &[(String, String)],
+) -> Result<Option<Json>, ChangeError> {
+    let Some((name, text)) = main_file(files) else {
+        return Ok(None);
+    };
+    let text = text.to_owned();
+    let read = tokio::task::spawn_blocking(move || capabilities_of(&text)).await;
+    let capabilities = read.ok().and_then(|read| serde_json::to_value(read).ok());
+    if let Some(capabilities) = &capabilities {
+        let fit = fits("capabilities", capabilities);
+        fit.map_err(|error| blame_instead(name, "what this can do", error))?;
+    }
+    Ok(capabilities)
 }
 
 fn merged(
     old: &[(String, String)],
-    changes: Vec<FileChange>,
+    changes: &[FileChange],
 ) -> Result<Vec<(String, String)>, ChangeError> {
     let mut files = old.to_vec();
-    for change in changes {
-        check_filename(&change.name)?;
-        files.retain(|(name, _)| *name != change.name);
-        if let Some(source) = change.source {
-            files.push((change.name, source));
+    for FileChange { name, source } in changes {
+        check_file(name, source.as_deref().unwrap_or_default())?;
+        files.retain(|(known, _)| known != name);
+        if let Some(source) = source {
+            files.push((name.clone(), source.clone()));
         }
     }
-    if files.len() > FILES_MAX {
-        let detail = format!("a plugin may have at most {FILES_MAX} files");
+    if files.len() > PLUGIN_FILES_MAX {
+        let detail = format!("a plugin may have at most {PLUGIN_FILES_MAX} files");
         return Err(ChangeError::invalid(None, "max_length", detail));
+    }
+    let written = changes
+        .iter()
+        .filter_map(|change| Some((change.source.as_ref()?.len(), &change.name)));
+    // Nobody is kept from deleting.
+    if let Some((_, largest)) = written.max()
+        && bytes_of(&files) > PLUGIN_SOURCE_BYTES_MAX
+    {
+        let detail =
+            format!("all files of a plugin may have at most {PLUGIN_SOURCE_BYTES_MAX} bytes");
+        return Err(blame(largest, "max_length", detail));
     }
     files.sort_unstable();
     Ok(files)
 }
 
-fn check_filename(name: &str) -> Result<(), ChangeError> {
-    let chars = name.chars().count();
-    if (1..=FILENAME_CHARS_MAX).contains(&chars) {
-        return Ok(());
-    }
-    let detail = format!("a file needs a name of 1 to {FILENAME_CHARS_MAX} characters");
-    Err(blame(name, "invalid_input", detail))
-}
-
-fn blame(file: &str, code: &'static str, detail: String) -> ChangeError {
-    ChangeError::Invalid(Box::new(Violation {
-        field: Some(file.to_owned()),
-        code,
-        detail,
-    }))
-}
-
-/// A changed manifest sets the name and what may be configured.
-fn follow_manifest(
-    plugin: &mut plugins::Model,
+/// A changed manifest sets the name and what may be configured, by the rules of those fields.
+fn manifest_fields(
     files: &[(String, String)],
     touched: &[ChangedFile],
-) -> Result<(), ChangeError> {
+) -> Result<PluginFields, ChangeError> {
     let is_touched = touched.iter().any(|file| file.name == MANIFEST);
     let text = files.iter().find(|(name, _)| name == MANIFEST);
     let Some((_, text)) = text.filter(|_| is_touched) else {
-        return Ok(());
+        return Ok(PluginFields::default());
     };
     let manifest: Value = serde_json::from_str(text).map_err(|error| {
-        blame(
-            MANIFEST,
-            "invalid_input",
-            format!("{MANIFEST} is not JSON: {error}"),
-        )
+        let detail = format!("{MANIFEST} is not JSON: {error}");
+        blame(MANIFEST, "invalid_input", detail)
     })?;
-    if let Some(name) = manifest.get("name").and_then(Value::as_str) {
-        plugin.name = Some(name.to_owned());
-    }
-    if let Some(schema) = manifest.get("config") {
-        plugin.config_schema = schema.clone();
-    }
-    Ok(())
+    let name = manifest.get("name").and_then(Value::as_str);
+    let schema = manifest.get("config").filter(|schema| !schema.is_null());
+    let fields = PluginFields {
+        name: name.map(|name| Some(name.to_owned())),
+        config_schema: schema.cloned(),
+        ..PluginFields::default()
+    };
+    let checked = fields.check();
+    checked.map_err(|error| blame_instead(MANIFEST, MANIFEST, error))?;
+    Ok(fields)
 }

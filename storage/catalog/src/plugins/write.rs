@@ -35,7 +35,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// A bad field, an address that the organization has a plugin of, or a global plugin without
+    /// A bad field, a release that cannot be installed, an address that the organization has a plugin of, or a global plugin without
     /// the operator's power.
     pub async fn create_plugin(
         &self,
@@ -48,7 +48,7 @@ impl Catalog {
             return Err(global_needs_operator());
         }
         let installed = match new.release {
-            Some(release) => Some(Installed::prepare(release).await),
+            Some(release) => Some(Installed::prepare(release).await?),
             None => None,
         };
         let transaction = self.begin().await?;
@@ -61,7 +61,9 @@ impl Catalog {
                 .await
                 .map_err(url_taken)?;
             if let Some(installed) = &installed {
-                files::write(&transaction, plugin.id, installed.files(), self.now()).await?;
+                let (files, now) = (installed.files(), self.now());
+                let touched = files::differing(&[], files);
+                files::write(&transaction, plugin.id, files, &touched, now).await?;
             }
             let deed = deed(Activity::Installed, &plugin)
                 .field("name", (), &plugin.name)

@@ -1,5 +1,6 @@
 //! Plugins: who sees and changes them, and what their source says.
 
+mod limits;
 mod log;
 mod records;
 mod source;

@@ -3,12 +3,14 @@
 use super::{code_of, create, files, writer};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Family, NewPlugin, PluginFields, PluginRelease, PluginType};
+use millrace_catalog::{Family, NewPlugin, PluginFields, PluginRelease, PluginType, PluginWriter};
 use serde_json::json;
 
 on_both!(
     the_source_decides_what_a_plugin_can_do,
     releases_are_installed_and_upgraded,
+    only_touched_files_are_written,
+    parallel_changes_of_a_source_are_all_kept,
 );
 
 fn release(tag: &str, source: &str) -> PluginRelease {
@@ -139,4 +141,71 @@ async fn releases_are_installed_and_upgraded(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!(same, upgraded, "without a release there is nothing to do");
+}
+
+async fn only_touched_files_are_written(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let place = writer(&fixture, Family::Plugins);
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let none = PluginFields::default;
+    let (catalog, statements) = fixture.catalog.counted();
+    let first = files(&[("a", Some("1")), ("b", Some("1")), ("c", Some("1"))]);
+    let table = [
+        (first.clone(), 3, 0),
+        (first, 0, 0),
+        (files(&[("a", Some("2")), ("b", None), ("d", None)]), 1, 1),
+    ];
+    for (changes, inserts, deletes) in table {
+        drop(statements.take());
+        let changed = catalog.update_plugin_source(place, id, none(), changes);
+        changed.await.unwrap();
+        let made = statements.take();
+        let count = |start: &str| {
+            let start = format!("{start} \"plugin_source_files\"");
+            made.iter().filter(|made| made.starts_with(&start)).count()
+        };
+        assert_eq!(
+            (count("INSERT INTO"), count("DELETE FROM")),
+            (inserts, deletes),
+            "{made:?}"
+        );
+    }
+    let newer = Some(release("2.0", "exports.onEvent = () => {}"));
+    catalog
+        .upgrade_plugin(place, id, none(), newer)
+        .await
+        .unwrap();
+    let read = catalog.plugin_files(fixture.organization_id, Family::Plugins, id);
+    let names: Vec<_> = read.await.unwrap().unwrap().files;
+    assert_eq!(names.len(), 1, "a release replaces the source: {names:?}");
+}
+
+async fn parallel_changes_of_a_source_are_all_kept(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let place = writer(&fixture, Family::Plugins);
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let changes = (0..8).map(|file| {
+        let (catalog, actor) = (fixture.catalog.clone(), fixture.actor.clone());
+        let organization_id = fixture.organization_id;
+        tokio::spawn(async move {
+            let writer = PluginWriter {
+                actor: &actor,
+                organization_id,
+                family: Family::Plugins,
+                is_operator: false,
+            };
+            let changes = files(&[(&format!("{file}.js"), Some("a"))]);
+            let changed =
+                catalog.update_plugin_source(writer, id, PluginFields::default(), changes);
+            changed.await.map(drop)
+        })
+    });
+    let changes: Vec<_> = changes.collect();
+    for changed in changes {
+        changed.await.unwrap().unwrap();
+    }
+    let read = fixture
+        .catalog
+        .plugin_files(fixture.organization_id, Family::Plugins, id);
+    assert_eq!(read.await.unwrap().unwrap().files.len(), 8);
 }

@@ -1,0 +1,301 @@
+//! What is refused of plugins, and never troubles a database.
+
+use super::{code_of, create, files, writer};
+use crate::fixture::Fixture;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFields,
+    PluginRelease,
+};
+use serde_json::{Value, json};
+
+on_both!(
+    fields_are_held_to_lengths_that_lists_can_bear,
+    null_characters_are_refused_wherever_they_come_from,
+    a_manifest_is_held_to_the_rules_of_the_fields_it_sets,
+    an_address_fits_into_its_index_or_is_refused,
+    a_source_has_a_limit_in_all_and_deleting_is_never_refused,
+    what_cannot_be_kept_is_not_installed,
+);
+
+const MIB: usize = 1024 * 1024;
+const LIST_BYTES_MAX: usize = 64 * 1024;
+
+/// A list of one text, so many bytes as JSON.
+fn list(bytes: usize) -> Value {
+    json!(["x".repeat(bytes - r#"[""]"#.len())])
+}
+
+/// All fields, with this in the free-form ones.
+fn fields(text: &str, value: &Value) -> [(&'static str, PluginFields); 5] {
+    let none = PluginFields::default;
+    [
+        (
+            "description",
+            PluginFields {
+                description: Some(Some(text.to_owned())),
+                ..none()
+            },
+        ),
+        (
+            "config_schema",
+            PluginFields {
+                config_schema: Some(value.clone()),
+                ..none()
+            },
+        ),
+        (
+            "capabilities",
+            PluginFields {
+                capabilities: Some(value.clone()),
+                ..none()
+            },
+        ),
+        (
+            "metrics",
+            PluginFields {
+                metrics: Some(Some(value.clone())),
+                ..none()
+            },
+        ),
+        (
+            "public_jobs",
+            PluginFields {
+                public_jobs: Some(Some(value.clone())),
+                ..none()
+            },
+        ),
+    ]
+}
+
+async fn fields_are_held_to_lengths_that_lists_can_bear(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let longest = "ü".repeat(LIST_BYTES_MAX / 2);
+    for (name, fields) in fields(&longest, &list(LIST_BYTES_MAX)) {
+        let changed = catalog.update_plugin(place, id, fields).await;
+        assert!(changed.is_ok(), "{name}: {changed:?}");
+    }
+    let longer = format!("{longest}x");
+    for (name, fields) in fields(&longer, &list(LIST_BYTES_MAX + 1)) {
+        let new = NewPlugin {
+            fields: fields.clone(),
+            ..NewPlugin::default()
+        };
+        let refused = [
+            catalog.create_plugin(place, new).await.unwrap_err(),
+            catalog
+                .update_plugin(place, id, fields.clone())
+                .await
+                .unwrap_err(),
+            catalog
+                .update_plugin_source(place, id, fields.clone(), Vec::new())
+                .await
+                .unwrap_err(),
+            catalog
+                .upgrade_plugin(place, id, fields, None)
+                .await
+                .unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(code_of(&error), (Some(name.to_owned()), "max_length"));
+        }
+    }
+    // What a source says that it can do is held to the same.
+    let jobs: String = (0..9000).map(|job| format!("job{job:05},")).collect();
+    let source = format!("export const jobs = {{{jobs}}}");
+    let changes = files(&[("index.ts", Some(&source))]);
+    let error = catalog
+        .update_plugin_source(place, id, PluginFields::default(), changes)
+        .await
+        .unwrap_err();
+    assert_eq!(code_of(&error), (Some("index.ts".to_owned()), "max_length"));
+}
+
+async fn null_characters_are_refused_wherever_they_come_from(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let none = PluginFields::default;
+    for value in [json!("a\0b"), json!({"a\0b": 1}), json!([{"a": ["\0"]}])] {
+        for (name, fields) in fields("a\0b", &value) {
+            let error = catalog.update_plugin(place, id, fields).await.unwrap_err();
+            assert_eq!(code_of(&error), (Some(name.to_owned()), "invalid_input"));
+        }
+    }
+    let table = [
+        ("a\0b", "text"),
+        ("a.js", "a\0b"),
+        ("plugin.json", r#"{"name": "a\u0000b"}"#),
+        ("plugin.json", r#"{"config": [{"key": "a\u0000b"}]}"#),
+        ("plugin.json", r#"{"config": {"a\u0000b": 1}}"#),
+    ];
+    for (name, text) in table {
+        let error = catalog
+            .update_plugin_source(place, id, none(), files(&[(name, Some(text))]))
+            .await
+            .unwrap_err();
+        let blamed = (Some(name.to_owned()), "invalid_input");
+        assert_eq!(code_of(&error), blamed, "{text}");
+    }
+    let error = catalog
+        .set_plugin_latest_tag(place, id, Some("1\0".to_owned()))
+        .await
+        .unwrap_err();
+    let blamed = (Some("latest_tag".to_owned()), "invalid_input");
+    assert_eq!(code_of(&error), blamed);
+}
+
+async fn a_manifest_is_held_to_the_rules_of_the_fields_it_sets(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let schema = list(LIST_BYTES_MAX + 1);
+    let table = [
+        (json!({"name": "ü".repeat(200)}), true),
+        (json!({"name": "ü".repeat(201)}), false),
+        (json!({"config": list(LIST_BYTES_MAX)}), true),
+        (json!({"config": schema}), false),
+        (json!({"config": null, "name": null}), true),
+    ];
+    for (manifest, fits) in table {
+        let text = manifest.to_string();
+        let changes = files(&[("plugin.json", Some(&text))]);
+        let changed = catalog.update_plugin_source(place, id, PluginFields::default(), changes);
+        match changed.await {
+            Ok(_) => assert!(fits, "{text}"),
+            Err(error) => {
+                let blamed = (Some("plugin.json".to_owned()), "max_length");
+                assert_eq!((code_of(&error), false), (blamed, fits), "{text}");
+            }
+        }
+    }
+}
+
+async fn an_address_fits_into_its_index_or_is_refused(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let place = writer(&fixture, Family::Plugins);
+    // All different, so that nothing can be packed.
+    let letters = |first: u32, count: u32| -> String {
+        (first..first + count).filter_map(char::from_u32).collect()
+    };
+    let table = [
+        (letters(0x4e00, 782), None),
+        (letters(0x1_0400, 590), None),
+        (letters(0x1_0400, 700), Some("max_length")),
+        (letters(0x4e00, 783), Some("max_length")),
+    ];
+    for (path, code) in table {
+        let new = NewPlugin {
+            url: Some(format!("https://a.example/{path}")),
+            ..NewPlugin::default()
+        };
+        let bytes = path.len();
+        let made = fixture.catalog.create_plugin(place, new).await;
+        let found = made.err().map(|error| code_of(&error));
+        let expected = code.map(|code| (Some("url".to_owned()), code));
+        assert_eq!(found, expected, "{bytes} bytes");
+    }
+}
+
+async fn a_source_has_a_limit_in_all_and_deleting_is_never_refused(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let none = PluginFields::default;
+    let text = "x".repeat(MIB - 1);
+    for name in 0..PLUGIN_SOURCE_BYTES_MAX / MIB {
+        let changes = files(&[(&name.to_string(), Some(&text))]);
+        let written = catalog.update_plugin_source(place, id, none(), changes);
+        written.await.unwrap();
+    }
+    let longer = format!("{text}x");
+    for (changes, blamed) in [
+        (files(&[("a", Some(""))]), "a"),
+        (files(&[("0", Some(&*longer)), ("a", Some(""))]), "0"),
+    ] {
+        let refused = catalog.update_plugin_source(place, id, none(), changes);
+        let error = refused.await.unwrap_err();
+        assert_eq!(code_of(&error), (Some(blamed.to_owned()), "max_length"));
+    }
+    let less = files(&[("0", None), ("a", Some(&*text))]);
+    let written = catalog.update_plugin_source(place, id, none(), less).await;
+    assert_eq!(written.unwrap().files.len(), PLUGIN_SOURCE_BYTES_MAX / MIB);
+
+    let name = |file: usize| FileChange {
+        name: format!("f{file}"),
+        source: Some(String::new()),
+    };
+    let many = (0..=PLUGIN_FILES_MAX).map(name).collect();
+    let refused = catalog.update_plugin_source(place, id, none(), many);
+    assert_eq!(code_of(&refused.await.unwrap_err()).1, "max_length");
+}
+
+async fn what_cannot_be_kept_is_not_installed(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let none = PluginRelease::default;
+    let file = |name: &str, text: &str| vec![(name.to_owned(), text.to_owned())];
+    let table = [
+        (
+            "max_length",
+            PluginRelease {
+                name: "x".repeat(201),
+                ..none()
+            },
+        ),
+        (
+            "invalid_input",
+            PluginRelease {
+                tag: "1\0".to_owned(),
+                ..none()
+            },
+        ),
+        (
+            "max_length",
+            PluginRelease {
+                config_schema: list(LIST_BYTES_MAX + 1),
+                ..none()
+            },
+        ),
+        (
+            "invalid_input",
+            PluginRelease {
+                files: file("", "a"),
+                ..none()
+            },
+        ),
+        (
+            "invalid_input",
+            PluginRelease {
+                files: file("a", "\0"),
+                ..none()
+            },
+        ),
+        (
+            "max_length",
+            PluginRelease {
+                files: file("a", &"x".repeat(PLUGIN_SOURCE_BYTES_MAX)),
+                ..none()
+            },
+        ),
+    ];
+    for (code, release) in table {
+        let new = NewPlugin {
+            release: Some(release.clone()),
+            ..NewPlugin::default()
+        };
+        let refused = [
+            catalog.create_plugin(place, new).await.unwrap_err(),
+            catalog
+                .upgrade_plugin(place, id, PluginFields::default(), Some(release))
+                .await
+                .unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(code_of(&error), (Some("url".to_owned()), code), "{error}");
+        }
+    }
+}
