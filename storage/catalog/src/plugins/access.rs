@@ -5,7 +5,8 @@ use super::{SeenPlugin, one};
 use crate::actor::Actor;
 use crate::entities::plugins;
 use crate::error::ChangeError;
-use crate::transaction::{Abort, locked};
+use crate::level::Level;
+use crate::transaction::{Abort, lock_organization, locked, must_act_as};
 use sea_orm::prelude::Uuid;
 use sea_orm::{DatabaseTransaction, EntityTrait};
 
@@ -33,6 +34,22 @@ impl PluginWriter<'_> {
     }
 }
 
+/// Lets a writer pass who may write at this moment, and makes all others who would change the
+/// organization wait until the transaction ends.
+pub(super) async fn admit(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+) -> Result<(), Abort> {
+    let organization = lock_organization(within, writer.organization_id).await?;
+    let least = if organization.members_can_write_pipelines {
+        Level::Member
+    } else {
+        Level::Administrator
+    };
+    must_act_as(within, writer.actor, writer.organization_id, least).await?;
+    Ok(())
+}
+
 /// A plugin that the writer sees.
 pub(super) async fn found(
     within: &DatabaseTransaction,
@@ -54,12 +71,13 @@ pub(super) async fn found_for_change(
     found(within, writer, id).await
 }
 
-/// A plugin that the writer may change.
+/// A plugin that the writer may change at this moment.
 pub(super) async fn changeable(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
     id: i64,
 ) -> Result<plugins::Model, Abort> {
+    admit(within, writer).await?;
     let plugin = found_for_change(within, writer, id).await?.plugin;
     may_change(writer, &plugin)?;
     Ok(plugin)

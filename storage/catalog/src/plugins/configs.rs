@@ -1,6 +1,6 @@
 //! How projects use plugins.
 
-use super::access::{PluginWriter, found};
+use super::access::{PluginWriter, admit, found_for_change};
 use super::{Family, SeenPlugin, named, used_by, visible};
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::catalog::Catalog;
@@ -103,7 +103,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such plugin or project, or values that are no object.
+    /// No right to write, no such plugin or project, or values that are no object.
     pub async fn set_plugin_use(
         &self,
         writer: PluginWriter<'_>,
@@ -117,7 +117,8 @@ impl Catalog {
         }
         let transaction = self.begin().await?;
         let set = async {
-            let seen = found(&transaction, writer, plugin_id).await?;
+            admit(&transaction, writer).await?;
+            let seen = found_for_change(&transaction, writer, plugin_id).await?;
             let project =
                 teams_of(writer.organization_id).filter(projects::Column::Id.eq(team_id.0));
             // Makes those who set uses in one project queue up.

@@ -12,6 +12,8 @@ use super::write::set_capabilities;
 use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::ChangeError;
+use crate::level::Level;
+use crate::transaction::{lock_organization, must_act_as};
 use sea_orm::prelude::Json;
 
 /// A release whose source was read.
@@ -137,10 +139,14 @@ impl Catalog {
         check_text("latest_tag", latest_tag.as_deref())?;
         let transaction = self.begin().await?;
         let changed = async {
+            let here = writer.organization_id;
+            lock_organization(&transaction, here).await?;
+            // Whoever may look may have this looked up.
+            must_act_as(&transaction, writer.actor, here, Level::Member).await?;
             let mut seen = found_for_change(&transaction, writer, id).await?;
             let before = seen.plugin.clone();
             seen.plugin.latest_tag = latest_tag;
-            if before.organization_id == writer.organization_id {
+            if before.organization_id == here {
                 let after = seen.plugin.clone();
                 self.save(&transaction, writer, &before, after, Vec::new())
                     .await?;

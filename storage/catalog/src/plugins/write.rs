@@ -1,7 +1,7 @@
 //! Creating, changing and deleting plugins.
 
 use super::SeenPlugin;
-use super::access::{PluginWriter, changeable, found, global_needs_operator};
+use super::access::{PluginWriter, admit, changeable, found, global_needs_operator};
 use super::address::{check_url, without_secrets};
 use super::family::Seen;
 use super::fields::{PluginFields, PluginRelease};
@@ -35,8 +35,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// A bad field, a release that cannot be installed, an address that the organization has a plugin of, or a global plugin without
-    /// the operator's power.
+    /// No right to write, a bad field, a release that cannot be installed, an address that the
+    /// organization has a plugin of, or a global plugin without the operator's power.
     pub async fn create_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -53,6 +53,7 @@ impl Catalog {
         };
         let transaction = self.begin().await?;
         let made = async {
+            admit(&transaction, writer).await?;
             let plugin = self.new_plugin(writer, new.fields, new.url, installed.as_ref());
             let mut row = plugin.into_active_model().reset_all();
             row.id = ActiveValue::NotSet;
@@ -82,7 +83,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such plugin, another's, a bad field, or a global plugin without the operator's power.
+    /// No right to write, no such plugin, another's, a bad field, or a global plugin without the
+    /// operator's power.
     pub async fn update_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -107,7 +109,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such plugin, another's, or a global one, which others may use.
+    /// No right to write, no such plugin, another's, or a global one, which others may use.
     pub async fn delete_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -115,6 +117,7 @@ impl Catalog {
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
+            admit(&transaction, writer).await?;
             let seen = found(&transaction, writer, id).await?;
             if seen.plugin.is_global {
                 let detail = "A global plugin cannot be deleted, as other organizations may use it. \

@@ -1,5 +1,6 @@
 //! Plugins: who sees and changes them, and what their source says.
 
+mod access;
 mod limits;
 mod log;
 mod records;
@@ -8,7 +9,7 @@ mod uses;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
-    ChangeError, Family, FileChange, NewPlugin, PluginFields, PluginWriter, SeenPlugin,
+    Actor, ChangeError, Family, FileChange, NewPlugin, PluginFields, PluginWriter, SeenPlugin,
 };
 
 fn writer(fixture: &Fixture, family: Family) -> PluginWriter<'_> {
@@ -20,8 +21,12 @@ fn writer(fixture: &Fixture, family: Family) -> PluginWriter<'_> {
     }
 }
 
+/// Who may write in the other organization, which has no members.
+static COMMAND_LINE: Actor = Actor::command_line();
+
 fn foreign(fixture: &Fixture) -> PluginWriter<'_> {
     PluginWriter {
+        actor: &COMMAND_LINE,
         organization_id: fixture.foreign_id,
         ..writer(fixture, Family::Plugins)
     }
