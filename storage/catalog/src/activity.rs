@@ -1,7 +1,8 @@
 //! The activity log: who changed what. An entry is written in the transaction of its change, so
 //! there is neither a change without an entry nor an entry without a change.
 //!
-//! Entries hold no secrets: keys appear as masks, the fields of destinations as names only.
+//! Entries hold no secrets: keys appear as masks, the fields of destinations as names only. Nor do
+//! they hold long values: of those, they tell how they begin.
 
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -16,8 +17,12 @@ use sea_orm::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
+
+/// The longest value in an entry, as JSON, in bytes; lists answer up to 1000 entries at once.
+const VALUE_BYTES_MAX: usize = 1024;
 
 /// What kind of thing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
@@ -96,6 +101,34 @@ pub struct ActivityDetail {
     pub changes: Vec<ActivityChange>,
 }
 
+impl ActivityDetail {
+    /// The same with the beginnings of long values.
+    fn shortened(mut self) -> Self {
+        for change in &mut self.changes {
+            for value in [&mut change.before, &mut change.after] {
+                if let Some(short) = beginning(value) {
+                    *value = short.into();
+                }
+            }
+        }
+        self
+    }
+}
+
+/// How a long value begins, with its length; of others nothing.
+fn beginning(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => Cow::from(text),
+        other => Cow::from(other.to_string()),
+    };
+    let bytes = text.len();
+    if bytes <= VALUE_BYTES_MAX {
+        return None;
+    }
+    let start = text.get(..text.floor_char_boundary(VALUE_BYTES_MAX))?;
+    Some(format!("{start}… ({bytes} bytes)"))
+}
+
 /// One changed field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivityChange {
@@ -106,9 +139,9 @@ pub struct ActivityChange {
     pub action: String,
     /// Its name in the API.
     pub field: String,
-    /// Null if it was not set.
+    /// Null if it was not set; the beginning of a long one, as text.
     pub before: Value,
-    /// Null if it is not set any more.
+    /// Null if it is not set any more; otherwise as `before`.
     pub after: Value,
 }
 
@@ -251,7 +284,7 @@ impl Catalog {
             activity: ActiveValue::Set(deed.activity),
             scope: ActiveValue::Set(deed.scope),
             item_id: ActiveValue::Set(deed.item_id),
-            detail: ActiveValue::Set(deed.detail),
+            detail: ActiveValue::Set(deed.detail.shortened()),
             created_at: ActiveValue::Set(self.now()),
         };
         log::Entity::insert(row)
@@ -282,4 +315,36 @@ async fn counted<C: ConnectionTrait>(db: &C, filter: &ActivityFilter) -> Result<
         .await?;
     let counts = counts.iter().filter(|count| wanted(count.scope));
     Ok(counts.map(|count| count.entries.unsigned_abs()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn long_values_are_told_by_their_beginnings() {
+        let letters = |letter: &str, count: usize| letter.repeat(count);
+        let table = [
+            (json!(null), None),
+            (json!(true), None),
+            (json!(letters("a", 1024)), None),
+            (json!([letters("a", 1020)]), None),
+            (
+                json!(letters("a", 1025)),
+                Some(format!("{}… (1025 bytes)", letters("a", 1024))),
+            ),
+            (
+                json!(format!("a{}", letters("ü", 512))),
+                Some(format!("a{}… (1025 bytes)", letters("ü", 511))),
+            ),
+            (
+                json!([letters("a", 2000)]),
+                Some(format!("[\"{}… (2004 bytes)", letters("a", 1022))),
+            ),
+        ];
+        for (value, expected) in table {
+            assert_eq!(beginning(&value), expected);
+        }
+    }
 }

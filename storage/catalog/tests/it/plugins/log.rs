@@ -4,10 +4,12 @@ use super::{create, files, named, writer};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope, Family, NewPlugin, PluginFields};
+use serde_json::json;
 
 on_both!(
     every_change_leaves_an_entry_without_texts,
     an_address_is_logged_and_shown_without_its_secrets,
+    long_values_are_logged_by_their_beginnings,
 );
 
 async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
@@ -85,5 +87,34 @@ async fn an_address_is_logged_and_shown_without_its_secrets(database: TestDataba
         let logged = changes.iter().find(|change| change.field == "url");
         assert_eq!(logged.unwrap().after, shown);
         assert!(!serde_json::to_string(changes).unwrap().contains("hunter2"));
+    }
+}
+
+async fn long_values_are_logged_by_their_beginnings(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let long = format!("{}x", "ü".repeat(30_000));
+    // Both of them begin alike, and differ all the same.
+    for end in ["", "y"] {
+        let fields = PluginFields {
+            description: Some(Some(format!("{long}{end}"))),
+            metrics: Some(Some(json!([long, end]))),
+            ..PluginFields::default()
+        };
+        catalog.update_plugin(place, id, fields).await.unwrap();
+    }
+    let entries = fixture.activity(ActivityScope::Plugin).await;
+    for entry in &entries[..2] {
+        let fields: Vec<_> = entry
+            .detail
+            .changes
+            .iter()
+            .map(|change| change.field.as_str())
+            .collect();
+        assert_eq!(fields, ["description", "metrics"]);
+        let text = serde_json::to_string(&entry.detail).unwrap();
+        assert!(text.len() < 5 * 1024, "{} bytes", text.len());
+        assert!(text.contains("üü… (60002 bytes)") || text.contains("üü… (60001 bytes)"));
     }
 }
