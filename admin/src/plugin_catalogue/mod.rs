@@ -15,7 +15,7 @@ mod source;
 pub use entry::{CatalogueEntry, EntryKind, Maintainer};
 pub use source::{CatalogueSource, CatalogueSourceError};
 
-use millrace_catalog::PluginRelease;
+use millrace_catalog::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginRelease};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -87,11 +87,7 @@ impl PluginCatalogue {
         let Some(entry) = self.entry(url).await? else {
             return Ok(None);
         };
-        let mut files = Vec::with_capacity(entry.files.len());
-        for name in &entry.files {
-            let text = self.source.read(&entry.path_of(name)).await?;
-            files.push((name.clone(), text));
-        }
+        let files = self.files(&entry).await?;
         let manifest = files.iter().find(|(name, _)| name == MANIFEST);
         let config_schema = match manifest {
             Some((_, text)) => {
@@ -109,6 +105,34 @@ impl PluginCatalogue {
             config_schema,
             files,
         }))
+    }
+
+    /// Name and text of each file.
+    async fn files(&self, entry: &CatalogueEntry) -> Result<Vec<(String, String)>, CatalogueError> {
+        if entry.files.len() > PLUGIN_FILES_MAX {
+            return Err(too_much(entry));
+        }
+        let mut files = Vec::with_capacity(entry.files.len());
+        let mut bytes = 0;
+        for name in &entry.files {
+            let text = self.source.read(&entry.path_of(name)).await?;
+            bytes += text.len();
+            if bytes > PLUGIN_SOURCE_BYTES_MAX {
+                return Err(too_much(entry));
+            }
+            files.push((name.clone(), text));
+        }
+        Ok(files)
+    }
+}
+
+/// More than a plugin may have, which is not read to its end.
+fn too_much(entry: &CatalogueEntry) -> CatalogueError {
+    CatalogueError::Malformed {
+        name: entry.name.clone(),
+        reason: format!(
+            "it has more than {PLUGIN_FILES_MAX} files, or {PLUGIN_SOURCE_BYTES_MAX} bytes in all"
+        ),
     }
 }
 

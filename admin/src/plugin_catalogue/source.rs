@@ -39,6 +39,9 @@ pub enum CatalogueSourceError {
     /// Neither a folder nor http nor https.
     #[error("a plugin catalogue is a folder or an http or https URL")]
     Scheme,
+    /// With something behind its path, below which the files are.
+    #[error("the URL of the plugin catalogue may have neither a query nor a fragment")]
+    Query,
     /// No URL.
     #[error("the URL of the plugin catalogue is none: {0}")]
     Url(#[from] url::ParseError),
@@ -61,7 +64,7 @@ impl CatalogueSource {
     ///
     /// # Errors
     ///
-    /// A URL of another kind than http and https, or none at all.
+    /// A URL of another kind than http and https, with a query or a fragment, or none at all.
     pub fn parse(text: &str) -> Result<Self, CatalogueSourceError> {
         match text.split_once("://") {
             Some(("http" | "https", _)) => {}
@@ -70,7 +73,11 @@ impl CatalogueSource {
         }
         // What is joined to a URL replaces everything after its last slash.
         let text = format!("{}/", text.trim_end_matches('/'));
-        Ok(Self::Url(text.parse()?))
+        let base: Url = text.parse()?;
+        if base.query().is_some() || base.fragment().is_some() {
+            return Err(CatalogueSourceError::Query);
+        }
+        Ok(Self::Url(base))
     }
 
     /// A file, by its path below the catalogue.
@@ -79,9 +86,9 @@ impl CatalogueSource {
             name: name.to_owned(),
             reason,
         };
-        let inside = |component: Component<'_>| matches!(component, Component::Normal(_));
-        if !Path::new(name).components().all(inside) {
-            return Err(unreadable("it is outside of the catalogue".to_owned()));
+        let outside = || unreadable("it is outside of the catalogue".to_owned());
+        if !is_inside(name) {
+            return Err(outside());
         }
         let read = match self {
             Self::BuiltIn => {
@@ -98,6 +105,9 @@ impl CatalogueSource {
                 let url = base
                     .join(name)
                     .map_err(|error| unreadable(error.to_string()))?;
+                if !url.as_str().starts_with(base.as_str()) {
+                    return Err(outside());
+                }
                 spawn_blocking(move || from_server(&url)).await
             }
         };
@@ -106,6 +116,13 @@ impl CatalogueSource {
             Err(ended) => Err(unreadable(ended.to_string())),
         }
     }
+}
+
+/// Whether a name is a path below the catalogue, in a folder and joined to a URL alike: there `:`
+/// ends a scheme, and `\` is as good as `/`.
+fn is_inside(name: &str) -> bool {
+    let inside = |component: Component<'_>| matches!(component, Component::Normal(_));
+    !name.contains(['\\', ':']) && Path::new(name).components().all(inside)
 }
 
 fn from_folder(path: &Path) -> Result<String, String> {
@@ -125,10 +142,15 @@ fn from_folder(path: &Path) -> Result<String, String> {
 fn from_server(url: &Url) -> Result<String, String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(FETCH_TIMEOUT))
+        // Whoever offers files there does not say where else we ask.
+        .max_redirects(0)
         .build()
         .into();
     let answer = agent.get(url.as_str()).call();
     let mut answer = answer.map_err(|error| error.to_string())?;
+    if !answer.status().is_success() {
+        return Err(format!("the server answers {}", answer.status()));
+    }
     let body = answer.body_mut().with_config().limit(FILE_BYTES_MAX);
     body.read_to_string().map_err(|error| error.to_string())
 }
@@ -172,7 +194,9 @@ mod tests {
         std::fs::write(inside.join("plugins.json"), "[]").unwrap();
         assert!(catalogue.entries().await.unwrap().is_empty());
         std::fs::write(&index, "secret").unwrap();
-        for path in ["..", "/etc", "a/../.."] {
+        std::fs::create_dir(inside.join("a:")).unwrap();
+        std::fs::write(inside.join("a:/plugins.json"), "here").unwrap();
+        for path in ["..", "/etc", "a/../..", "a:"] {
             let entry = format!(
                 r#"[{{"name":"a","url":"u","type":"data_in","tag":"1","path":"{path}","files":["plugins.json"]}}]"#
             );

@@ -31,6 +31,7 @@ mod members;
 mod organizations;
 mod paths;
 mod personal_api_keys;
+mod plugin_catalogue;
 mod plugins;
 mod projects;
 mod proxy_check;
