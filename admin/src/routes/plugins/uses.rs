@@ -5,10 +5,7 @@ use crate::timestamp::Timestamp;
 use millrace_catalog::PluginUse;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
-
-/// What stands for a secret.
-const MASK: &str = "********";
+use serde_json::Value;
 
 /// A plugin as a project uses it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -34,6 +31,7 @@ pub(super) struct UseBody {
 
 impl From<PluginUse> for UseBody {
     fn from(found: PluginUse) -> Self {
+        let shown = found.shown_config();
         let config = found.config;
         let plugin = found.seen.plugin.clone();
         Self {
@@ -41,7 +39,7 @@ impl From<PluginUse> for UseBody {
             plugin: config.plugin_id,
             enabled: config.enabled,
             order: config.position,
-            config: masked(&plugin.config_schema, config.config),
+            config: shown,
             error: None,
             team_id: config.team_id,
             name: plugin.name,
@@ -51,43 +49,5 @@ impl From<PluginUse> for UseBody {
             updated_at: config.updated_at.into(),
             deleted: false,
         }
-    }
-}
-
-/// The values without what the plugin's schema calls secret.
-fn masked(schema: &Value, mut values: Value) -> Value {
-    let Some(fields) = values.as_object_mut() else {
-        return values;
-    };
-    for entry in schema.as_array().into_iter().flatten() {
-        let key = entry.get("key").and_then(Value::as_str);
-        let is_secret = entry.get("secret").and_then(Value::as_bool) == Some(true);
-        if let Some(value) = key
-            .filter(|_| is_secret)
-            .and_then(|key| fields.get_mut(key))
-        {
-            *value = json!(MASK);
-        }
-    }
-    values
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_the_schema_calls_secret_is_masked() {
-        let schema = json!([
-            { "key": "token", "secret": true },
-            { "key": "missing", "secret": true },
-            { "key": "url", "secret": false },
-            { "markdown": "text" },
-        ]);
-        let values = json!({ "token": "t", "url": "u", "other": 1 });
-        let expected = json!({ "token": MASK, "url": "u", "other": 1 });
-        assert_eq!(masked(&schema, values.clone()), expected);
-        assert_eq!(masked(&json!({}), values.clone()), values);
-        assert_eq!(masked(&schema, json!([])), json!([]));
     }
 }

@@ -1,10 +1,12 @@
 //! Plugins as projects use them.
 
 use crate::UtcTime;
+use sea_orm::FromJsonQueryResult;
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, Json, PrimaryKeyTrait,
 };
+use serde::{Deserialize, Serialize};
 
 /// One plugin in one project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -23,11 +25,18 @@ pub struct Model {
     pub position: i32,
     /// Values of what the plugin's schema asks for, an object.
     pub config: Json,
+    /// The keys of its secrets; null: nobody noted them, so all may be.
+    pub secret_keys: Option<SecretKeys>,
     /// When it was made.
     pub created_at: UtcTime,
     /// When it last changed.
     pub updated_at: UtcTime,
 }
+
+/// The keys of values that people never see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, FromJsonQueryResult)]
+#[serde(transparent)]
+pub struct SecretKeys(pub Vec<String>);
 
 /// Reached by identifiers, not by joins.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

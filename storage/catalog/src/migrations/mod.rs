@@ -20,6 +20,7 @@ mod m0013_batch_exports;
 mod m0015_member_counts;
 mod m0016_ingested_event;
 mod m0017_activity_counts;
+mod m0018_plugin_secret_keys;
 
 use crate::connect::begin_write;
 use crate::error::{CatalogError, Place};
@@ -50,6 +51,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0015_member_counts::Migration),
             Box::new(m0016_ingested_event::Migration),
             Box::new(m0017_activity_counts::Migration),
+            Box::new(m0018_plugin_secret_keys::Migration),
         ]
     }
 }

@@ -1,6 +1,8 @@
 //! How projects use plugins.
 
 use super::access::{PluginWriter, admit, found_for_change};
+use super::fields::fits;
+use super::masks::secret_from_now_on;
 use super::{Family, SeenPlugin, named, used_by, visible};
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::catalog::Catalog;
@@ -103,7 +105,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No right to write, no such plugin or project, or values that are no object.
+    /// No right to write, no such plugin or project, or values that are no object or too long.
     pub async fn set_plugin_use(
         &self,
         writer: PluginWriter<'_>,
@@ -115,6 +117,7 @@ impl Catalog {
             let detail = "config must be an object";
             return Err(ChangeError::invalid("config", "invalid_input", detail));
         }
+        fits("config", &setting.config)?;
         let transaction = self.begin().await?;
         let set = async {
             admit(&transaction, writer).await?;
@@ -150,10 +153,13 @@ impl Catalog {
             .one(within)
             .await?;
         let now = self.now();
+        let schema = &seen.plugin.config_schema;
+        let secret_keys = secret_from_now_on(schema, &setting.config, before.as_ref());
         let mut row = configs::ActiveModel {
             enabled: ActiveValue::Set(setting.enabled),
             position: ActiveValue::Set(setting.position),
             config: ActiveValue::Set(setting.config),
+            secret_keys: ActiveValue::Set(Some(secret_keys)),
             updated_at: ActiveValue::Set(now),
             ..Default::default()
         };

@@ -16,6 +16,7 @@
 //! | `release` | install and upgrade what a catalogue offers |
 //! | `log` | what the activity log says |
 //! | `configs` | how projects use plugins |
+//! | `masks` | which values of that are secrets |
 //! | `capabilities`, `exports` | what a source can do; no I/O |
 
 mod access;
@@ -27,6 +28,7 @@ mod family;
 mod fields;
 mod files;
 mod log;
+mod masks;
 mod release;
 mod source;
 mod write;

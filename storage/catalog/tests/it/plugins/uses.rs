@@ -1,14 +1,16 @@
 //! How projects use plugins.
 
-use super::{code_of, create, foreign, named, writer};
+use super::{code_of, create, files, foreign, named, writer};
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Family, PluginFields, PluginSetting, PluginWriter};
-use serde_json::json;
+use serde_json::{Value, json};
 
 on_both!(
     uses_make_plugins_not_unused,
     who_uses_a_plugin_goes_on_seeing_it,
+    a_secret_stays_one_whatever_becomes_of_the_schema,
+    of_values_from_before_nobody_knows_which_are_secrets,
 );
 
 const ENABLED: bool = true;
@@ -77,4 +79,85 @@ async fn who_uses_a_plugin_goes_on_seeing_it(database: TestDatabase) {
     catalog.update_plugin(operator, id, local).await.unwrap();
     let seen = catalog.plugin(fixture.organization_id, Family::Plugins, id);
     assert_eq!(seen.await.unwrap().unwrap().organization_name, "Foreign");
+}
+
+/// What is shown of the one plugin in use.
+async fn shown(fixture: &Fixture) -> Value {
+    let exporting =
+        fixture
+            .catalog
+            .list_exporting_plugins(fixture.organization_id, Family::Plugins, ALL);
+    exporting.await.unwrap().rows[0].shown_config()
+}
+
+async fn a_secret_stays_one_whatever_becomes_of_the_schema(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, team_id) = (&fixture.catalog, fixture.team_id);
+    let place = writer(&fixture, Family::Destinations);
+    let id = create(place, &fixture, "Used").await.plugin.id;
+    let schema = |schema: Value| PluginFields {
+        config_schema: Some(schema),
+        ..PluginFields::default()
+    };
+    let secret = json!([{"key": "token", "secret": true}, {"key": "url"}]);
+    let place = writer(&fixture, Family::Plugins);
+    let changed = catalog.update_plugin(place, id, schema(secret)).await;
+    changed.unwrap();
+    let with = |token: &str| PluginSetting {
+        config: json!({"token": token, "url": "u"}),
+        ..setting(ENABLED)
+    };
+    let set = catalog.set_plugin_use(place, id, team_id, with("hunter2"));
+    set.await.unwrap();
+    let hidden = json!({"token": "********", "url": "u"});
+    assert_eq!(shown(&fixture).await, hidden);
+    let manifest = r#"{"config": [{"key": "token", "secret": false}]}"#;
+    let edits = [
+        json!([]),
+        json!([{"key": "token", "secret": false}]),
+        json!([{"key": "token"}, {"key": "url"}]),
+    ];
+    for edit in edits {
+        let changed = catalog.update_plugin(place, id, schema(edit)).await;
+        changed.unwrap();
+        assert_eq!(shown(&fixture).await, hidden);
+    }
+    let changes = files(&[("plugin.json", Some(manifest))]);
+    let written = catalog.update_plugin_source(place, id, PluginFields::default(), changes);
+    written.await.unwrap();
+    assert_eq!(shown(&fixture).await, hidden);
+    // Not even a new value is shown.
+    let set = catalog.set_plugin_use(place, id, team_id, with("hunter3"));
+    set.await.unwrap();
+    assert_eq!(shown(&fixture).await, hidden);
+    let nothing = json!({"token": "********", "url": "********"});
+    for edit in [json!({}), json!("free-form")] {
+        let changed = catalog.update_plugin(place, id, schema(edit)).await;
+        changed.unwrap();
+        assert_eq!(shown(&fixture).await, nothing, "the schema says nothing");
+    }
+}
+
+async fn of_values_from_before_nobody_knows_which_are_secrets(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let place = writer(&fixture, Family::Destinations);
+    let id = create(place, &fixture, "Used").await.plugin.id;
+    let fields = PluginFields {
+        config_schema: Some(json!([{"key": "key"}])),
+        ..PluginFields::default()
+    };
+    let changed = fixture.catalog.update_plugin(place, id, fields);
+    changed.await.unwrap();
+    let set = || {
+        fixture
+            .catalog
+            .set_plugin_use(place, id, fixture.team_id, setting(ENABLED))
+    };
+    set().await.unwrap();
+    assert_eq!(shown(&fixture).await, json!({"key": "v"}));
+    let forget = "UPDATE plugin_configs SET secret_keys = NULL";
+    database.execute(forget).await.unwrap();
+    assert_eq!(shown(&fixture).await, json!({"key": "********"}));
+    set().await.unwrap();
+    assert_eq!(shown(&fixture).await, json!({"key": "********"}));
 }

@@ -1,0 +1,25 @@
+//! Which values of a plugin's configuration were secrets when they were set. Nobody knows of those
+//! from before: all of them may be.
+
+use sea_orm_migration::schema::json_binary_null;
+use sea_orm_migration::sea_query::Table;
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0018_plugin_secret_keys"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let mut table = Table::alter();
+        table
+            .table("plugin_configs")
+            .add_column(json_binary_null("secret_keys"));
+        manager.alter_table(table).await
+    }
+}
