@@ -23,6 +23,9 @@ use std::fmt;
 
 /// The longest value in an entry, as JSON, in bytes; lists answer up to 1000 entries at once.
 const VALUE_BYTES_MAX: usize = 1024;
+/// The longest names and values of all changes in an entry together, in bytes: a source has up to
+/// 200 files.
+const CHANGES_BYTES_MAX: usize = 32 * 1024;
 
 /// What kind of thing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
@@ -102,7 +105,7 @@ pub struct ActivityDetail {
 }
 
 impl ActivityDetail {
-    /// The same with the beginnings of long values.
+    /// The same with the beginnings of long values, and of a long list of changes.
     fn shortened(mut self) -> Self {
         for change in &mut self.changes {
             for value in [&mut change.before, &mut change.after] {
@@ -110,6 +113,23 @@ impl ActivityDetail {
                     *value = short.into();
                 }
             }
+        }
+        let mut bytes = 0;
+        let fitting = self.changes.iter().take_while(|change| {
+            bytes += change.field.len() + change.before.to_string().len();
+            bytes += change.after.to_string().len();
+            bytes <= CHANGES_BYTES_MAX
+        });
+        let fitting = fitting.count();
+        let rest = self.changes.split_off(fitting);
+        if let Some(first) = rest.first() {
+            self.changes.push(ActivityChange {
+                kind: first.kind.clone(),
+                action: "changed".to_owned(),
+                field: "…".to_owned(),
+                before: Value::Null,
+                after: format!("and {} more", rest.len()).into(),
+            });
         }
         self
     }

@@ -3,13 +3,16 @@
 use super::{create, files, named, writer};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope, Family, NewPlugin, PluginFields};
+use millrace_catalog::{
+    Activity, ActivityScope, Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PluginFields,
+};
 use serde_json::json;
 
 on_both!(
     every_change_leaves_an_entry_without_texts,
     an_address_is_logged_and_shown_without_its_secrets,
     long_values_are_logged_by_their_beginnings,
+    of_very_many_files_the_first_are_logged_and_the_others_counted,
 );
 
 async fn every_change_leaves_an_entry_without_texts(database: TestDatabase) {
@@ -117,4 +120,29 @@ async fn long_values_are_logged_by_their_beginnings(database: TestDatabase) {
         assert!(text.len() < 5 * 1024, "{} bytes", text.len());
         assert!(text.contains("üü… (60002 bytes)") || text.contains("üü… (60001 bytes)"));
     }
+}
+
+async fn of_very_many_files_the_first_are_logged_and_the_others_counted(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let name = |file: usize| format!("{file:03}{}", "ü".repeat(197));
+    let change = |file| FileChange {
+        name: name(file),
+        source: Some("a".to_owned()),
+    };
+    let changes: Vec<_> = (0..PLUGIN_FILES_MAX).map(change).collect();
+    let none = PluginFields::default();
+    let written = catalog.update_plugin_source(place, id, none, changes).await;
+    assert_eq!(written.unwrap().files.len(), PLUGIN_FILES_MAX);
+    let entries = fixture.activity(ActivityScope::Plugin).await;
+    let changes = &entries[0].detail.changes;
+    let (last, listed) = changes.split_last().unwrap();
+    let names: Vec<_> = listed.iter().map(|change| change.field.clone()).collect();
+    let first: Vec<_> = (0..listed.len()).map(name).collect();
+    assert_eq!(names, first);
+    let others = format!("and {} more", PLUGIN_FILES_MAX - listed.len());
+    assert_eq!((&*last.field, &last.after), ("…", &json!(others)));
+    let bytes = serde_json::to_string(changes).unwrap().len();
+    assert!((30_000..50_000).contains(&bytes), "{bytes} bytes");
 }
