@@ -6,6 +6,7 @@
 
 use crate::app::routes;
 use crate::connections::Connections;
+use crate::proxy_check::ProxyRounds;
 use crate::request::origin::Peer;
 use crate::services::Services;
 use http::Request;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Connections at a time; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -34,12 +36,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The longest head of a request.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Serves the API on `listener` until `shutdown` resolves, then lets requests in flight end for
-/// at most 10 seconds, and mails for as long again. Must run on the runtime that opened the catalog.
+/// Serves the API on `listener`, and checks proxy records, until `shutdown` resolves; then lets
+/// requests in flight end for at most 10 seconds, and mails for as long again. Must run on the
+/// runtime that opened the catalog.
 ///
 /// # Errors
 ///
-/// The listener cannot accept at all. Running out of file descriptors is no such error: that
+/// The authority of the probe's options is no certificate, or the listener cannot accept at all. Running out of file descriptors is no such error: that
 /// passes, and is waited for.
 pub async fn serve(
     listener: TcpListener,
@@ -49,6 +52,9 @@ pub async fn serve(
     let outbox = services.outbox.clone();
     let connections = Connections::new(services.config.trusted_proxies.clone());
     let write_timeout = services.config.write_timeout;
+    let rounds = ProxyRounds::new(&services).map_err(io::Error::other)?;
+    // Ends with this call, or before the drain.
+    let rounds = AbortOnDropHandle::new(tokio::spawn(rounds.run()));
     let filter = routes(services).map_err(io::Error::other)?;
     let service = TowerToHyperService::new(warp::service(filter));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -104,7 +110,7 @@ pub async fn serve(
             drop((slot, place));
         });
     }
-    drop(listener);
+    drop((listener, rounds));
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
         .is_err()

@@ -3,6 +3,7 @@
 use crate::dns::Dns;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
+use crate::proxy_check::ProbeOptions;
 use ipnet::IpNet;
 use millrace_catalog::{Catalog, SecretKey};
 use std::path::PathBuf;
@@ -62,6 +63,8 @@ pub struct Services {
     pub outbox: Option<Outbox>,
     /// Proves domains; the system's nameservers unless another one is given.
     pub dns: Dns,
+    /// How the domains of proxy records are probed.
+    pub probe: ProbeOptions,
     /// Plugins that can be installed.
     pub plugin_catalogue: PluginCatalogue,
 }
@@ -76,6 +79,7 @@ impl Services {
             config: ApiConfig::default(),
             outbox: None,
             dns: Dns::new(None),
+            probe: ProbeOptions::default(),
             plugin_catalogue: PluginCatalogue::default(),
         }
     }

@@ -154,6 +154,7 @@ fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Service
         allow_private_destinations: config.allow_private_destinations,
         ..ApiConfig::default()
     };
+    services.probe.allow_private = config.allow_private_destinations;
     services.outbox = config.mail.clone().map(Outbox::new);
     services.plugin_catalogue = PluginCatalogue::new(config.plugin_catalogue.clone());
     if config.dns_nameserver.is_some() {

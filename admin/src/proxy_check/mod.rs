@@ -3,12 +3,15 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `probe` | [`HttpsProbe`]: one HTTPS request with a certificate that is checked |
+//! | `rounds` | [`ProxyRounds`]: all records, again and again |
 //! | [`addresses`] | which addresses are the world's and which are our own network's |
 
 pub mod addresses;
 mod probe;
+mod rounds;
 
 pub use probe::{HttpsProbe, ProbeError, ProbeOptions};
+pub use rounds::ProxyRounds;
 
 use crate::dns::{Dns, DnsError};
 

@@ -1,7 +1,7 @@
 //! The admin API over a real catalog.
 //!
-//! Rules: requests go through the routes without a socket, except in `server`, `held` and
-//! `conformance`; one catalog per
+//! Rules: requests go through the routes without a socket, except in `server`, `held`,
+//! `proxy_rounds` and `conformance`; one catalog per
 //! test.
 
 #![allow(
@@ -36,6 +36,7 @@ mod plugins;
 mod projects;
 mod proxy_check;
 mod proxy_records;
+mod proxy_rounds;
 mod roles;
 mod served;
 mod server;

@@ -22,7 +22,7 @@ nothing.example 60 TXT \"no address\"
 ";
 
 /// An HTTPS server with a certificate for one name, and that certificate.
-async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
+pub async fn https_server(name: &str, says: &'static str) -> (u16, Vec<u8>) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed([name.to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();

@@ -25,6 +25,11 @@ impl Served {
     /// The same with settings of the test's own.
     pub async fn start(set: impl FnOnce(&mut ApiConfig)) -> Self {
         let fixture = Fixture::new().await;
+        Self::over(fixture, |services| set(&mut services.config)).await
+    }
+
+    /// The same over a fixture that is there, with collaborators of the test's own.
+    pub async fn over(fixture: Fixture, set: impl FnOnce(&mut Services)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
@@ -32,7 +37,7 @@ impl Served {
             wrong_keys_per_minute_max: 0,
             ..Fixture::unthrottled()
         };
-        set(&mut services.config);
+        set(&mut services);
         let (stop, stopped) = oneshot::channel();
         let shutdown = async { drop(stopped.await) };
         let server = tokio::spawn(millrace_admin::serve(listener, services, shutdown));

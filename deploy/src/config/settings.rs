@@ -205,7 +205,7 @@ pub struct Settings {
     /// Folder that exports to files stay in; without it there are no such exports
     #[arg(long, global = true, env = "MILLRACE_EXPORT_ROOT", value_name = "DIR")]
     pub export_root: Option<PathBuf>,
-    /// Let exports go to private networks, too
+    /// Let exports, and the checks of proxy records, go to private networks, too
     #[arg(
         long,
         global = true,

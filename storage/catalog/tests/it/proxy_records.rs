@@ -2,13 +2,21 @@
 
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Activity, ActivityScope, ChangeError, ProxyStatus, UtcTime};
+use millrace_catalog::{
+    Activity, ActivityScope, Actor, ChangeError, Level, NewUser, ProxyRecord, ProxyStatus,
+};
+use std::collections::BTreeSet;
+use tokio::task::JoinSet;
+use uuid::Uuid;
 
 on_both!(
     a_domain_gets_a_target_of_its_own,
     a_domain_is_taken_once_whoever_asks,
     records_are_their_organizations_only,
     checks_move_the_status_and_are_logged_when_they_do,
+    a_record_is_due_at_once_and_then_ever_more_seldom,
+    of_those_who_check_one_has_a_record_until_its_claim_lapses,
+    who_was_shut_out_meanwhile_changes_nothing,
 );
 
 const BASE: &str = "proxy.example";
@@ -55,7 +63,7 @@ async fn a_domain_gets_a_target_of_its_own(database: TestDatabase) {
 
 async fn a_domain_is_taken_once_whoever_asks(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
-    let (catalog, actor) = (&fixture.catalog, &fixture.actor);
+    let (catalog, actor) = (&fixture.catalog, &Actor::system());
     let make = |id, domain: String| async move {
         catalog.create_proxy_record(actor, id, &domain, BASE).await
     };
@@ -83,7 +91,8 @@ async fn records_are_their_organizations_only(database: TestDatabase) {
     let record = made.record.id;
     let foreign = fixture.foreign_id;
     assert_eq!(catalog.proxy_record(foreign, record).await.unwrap(), None);
-    let refused = catalog.delete_proxy_record(actor, foreign, record).await;
+    let system = Actor::system();
+    let refused = catalog.delete_proxy_record(&system, foreign, record).await;
     assert!(
         matches!(refused, Err(ChangeError::NotFound { .. })),
         "{refused:?}"
@@ -107,6 +116,23 @@ async fn records_are_their_organizations_only(database: TestDatabase) {
         .unwrap();
 }
 
+const MINUTE: i64 = 60_000_000;
+const WEEK: i64 = 7 * 24 * 60 * MINUTE;
+
+/// One record, its organization and what is read of it now.
+async fn read(fixture: &Fixture, record: Uuid) -> ProxyRecord {
+    let seen = fixture
+        .catalog
+        .proxy_record(fixture.organization_id, record)
+        .await;
+    seen.unwrap().unwrap().record
+}
+
+async fn claimed(fixture: &Fixture) -> usize {
+    let claimed = fixture.catalog.claim_due_proxy_records(10).await;
+    claimed.unwrap().len()
+}
+
 async fn checks_move_the_status_and_are_logged_when_they_do(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
@@ -115,55 +141,138 @@ async fn checks_move_the_status_and_are_logged_when_they_do(database: TestDataba
         .await
         .unwrap();
     let record = made.record.id;
-    let due = catalog.proxy_records_due(10).await.unwrap();
-    assert_eq!(due, [made.record], "a new record is looked at at once");
-    let later = UtcTime(fixture.now().0 + 60_000_000);
-    let message = || Some("no CNAME".to_owned());
-    let waiting = ProxyStatus::Waiting;
-    for _ in 0..2 {
-        assert!(
-            catalog
-                .set_proxy_status(record, waiting, message(), later)
-                .await
-                .unwrap()
-        );
-        assert!(catalog.proxy_records_due(10).await.unwrap().is_empty());
+    let check = |found, message: Option<&str>| {
+        let message = message.map(str::to_owned);
+        async move { catalog.record_proxy_check(record, found, message).await }
+    };
+    use ProxyStatus::{Erroring, Issuing, TimedOut, Valid, Waiting};
+    // When, what is found, what is said, the status that follows, how many entries there are.
+    let table = [
+        (0, Waiting, Some("no CNAME"), Waiting, 2),
+        (MINUTE, Waiting, Some("no CNAME"), Waiting, 2),
+        (MINUTE, Issuing, Some("no TLS"), Issuing, 3),
+        (WEEK, Issuing, Some("no TLS"), TimedOut, 4),
+        (MINUTE, Valid, None, Valid, 5),
+        (MINUTE, Valid, None, Valid, 5),
+        (MINUTE, Issuing, Some("no TLS"), Erroring, 6),
+        (MINUTE, Waiting, Some("no CNAME"), Erroring, 7),
+        (MINUTE, Valid, None, Valid, 8),
+    ];
+    let mut changed_at = made.record.updated_at;
+    for (pass, found, message, status, entries) in table {
+        fixture.pass_micros(pass);
+        let was = fixture.activity(ActivityScope::ProxyRecord).await.len();
+        assert!(check(found, message).await.unwrap());
+        if entries > was {
+            changed_at = fixture.now().into();
+        }
+        let seen = read(&fixture, record).await;
+        assert_eq!((seen.status, seen.message.as_deref()), (status, message));
+        assert_eq!(seen.updated_at, changed_at);
+        let log = fixture.activity(ActivityScope::ProxyRecord).await;
+        assert_eq!(log.len(), entries, "{found:?} {message:?}");
     }
-    fixture.pass_micros(60_000_000);
-    assert_eq!(catalog.proxy_records_due(10).await.unwrap().len(), 1);
-    catalog
-        .set_proxy_status(record, ProxyStatus::Valid, None, later)
-        .await
-        .unwrap();
-    let seen = catalog
-        .proxy_record(id, record)
-        .await
-        .unwrap()
-        .unwrap()
-        .record;
-    assert_eq!((seen.status, seen.message), (ProxyStatus::Valid, None));
-    assert_eq!(seen.updated_at, later);
-    let entries = fixture.activity(ActivityScope::ProxyRecord).await;
-    let deeds: Vec<_> = entries.iter().map(|entry| entry.activity).collect();
+    let log = fixture.activity(ActivityScope::ProxyRecord).await;
+    let changes = log[0].detail.changes.iter();
+    let fields: Vec<_> = changes.map(|change| change.field.as_str()).collect();
     assert_eq!(
-        deeds,
-        [Activity::Updated, Activity::Updated, Activity::Created]
+        (log[0].activity, fields),
+        (Activity::Updated, vec!["status", "message"])
     );
-    let fields: Vec<_> = entries[0]
-        .detail
-        .changes
-        .iter()
-        .map(|c| c.field.as_str())
-        .collect();
-    assert_eq!(fields, ["status", "message"]);
     catalog
         .delete_proxy_record(actor, id, record)
         .await
         .unwrap();
+    assert!(!check(Waiting, None).await.unwrap());
+}
+
+async fn a_record_is_due_at_once_and_then_ever_more_seldom(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
+    let made = catalog
+        .create_proxy_record(actor, id, "e.acme.example", BASE)
+        .await
+        .unwrap();
+    let record = made.record.id;
+    let due = catalog.claim_due_proxy_records(10).await.unwrap();
+    assert_eq!(due, [made.record]);
+    // How long the same was found until a check, and how long the pause after it is.
+    for (pass, pause) in [
+        (0, MINUTE),
+        (5 * MINUTE, MINUTE),
+        (295 * MINUTE, 30 * MINUTE),
+        (WEEK, 60 * MINUTE),
+    ] {
+        fixture.pass_micros(pass);
+        let checked = catalog.record_proxy_check(record, ProxyStatus::Valid, None);
+        assert!(checked.await.unwrap());
+        let seen = read(&fixture, record).await;
+        assert_eq!(seen.check_at.0 - fixture.now().0, pause, "after {pass}");
+        fixture.pass_micros(pause - 1);
+        assert_eq!(claimed(&fixture).await, 0, "after {pass}");
+        fixture.pass_micros(1);
+        assert_eq!(claimed(&fixture).await, 1, "after {pass}");
+        fixture.pass_micros(-pause);
+    }
+}
+
+async fn of_those_who_check_one_has_a_record_until_its_claim_lapses(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
+    for number in 0..12 {
+        let domain = format!("e{number}.acme.example");
+        let made = catalog.create_proxy_record(actor, id, &domain, BASE);
+        made.await.unwrap();
+    }
+    let mut claims = JoinSet::new();
+    for _ in 0..12 {
+        let catalog = catalog.clone();
+        claims.spawn(async move { catalog.claim_due_proxy_records(1).await.unwrap() });
+    }
+    let claimed_then = claims.join_all().await;
+    let ids: Vec<_> = claimed_then.iter().flatten().map(|it| it.id).collect();
+    let different: BTreeSet<_> = ids.iter().collect();
+    assert_eq!(different.len(), ids.len(), "no record was claimed twice");
+    assert_eq!(claimed(&fixture).await, (12 - ids.len()).min(10));
+    fixture.pass_micros(2 * MINUTE);
+    assert_eq!(claimed(&fixture).await, 10, "claims lapse");
+}
+
+async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id, owner) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
+    let made = catalog
+        .create_proxy_record(owner, id, "e.acme.example", BASE)
+        .await
+        .unwrap();
+    let new = NewUser {
+        email: "mia@example.com".to_owned(),
+        ..NewUser::default()
+    };
+    let mia = catalog.create_user(new).await.unwrap();
+    let actor = Actor::user(&mia, None);
+    for level in [None, Some(Level::Member), Some(Level::Administrator)] {
+        match level {
+            None => (),
+            Some(Level::Member) => drop(catalog.add_member(id, mia.id, Level::Member).await),
+            Some(level) => {
+                let set = catalog.set_member_level(owner, id, mia.uuid, level);
+                set.await.unwrap();
+            }
+        }
+        let new = catalog.create_proxy_record(&actor, id, "f.acme.example", BASE);
+        let new = new.await.map(drop);
+        let deleted = catalog.delete_proxy_record(&actor, id, made.record.id);
+        for outcome in [new, deleted.await] {
+            let refused = matches!(outcome, Err(ChangeError::Forbidden(_)));
+            assert_eq!(refused, level < Some(Level::Administrator), "{outcome:?}");
+        }
+    }
+    catalog.delete_organization(owner, id).await.unwrap();
+    let late = catalog.create_proxy_record(owner, id, "g.acme.example", BASE);
+    let late = late.await;
     assert!(
-        !catalog
-            .set_proxy_status(record, waiting, None, later)
-            .await
-            .unwrap()
+        matches!(late, Err(ChangeError::NotFound { .. })),
+        "{late:?}"
     );
 }

@@ -1,6 +1,9 @@
 //! Proxy records: domains of an organization that shall lead to us.
 //!
-//! A record waits until checks, which others make, find its CNAME record and HTTPS.
+//! A record waits until checks, which others make, find its CNAME record and HTTPS; `checks` is
+//! what is kept of those.
+
+mod checks;
 
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::actor::Actor;
@@ -9,12 +12,12 @@ use crate::entities::proxy_records::{self as records, ProxyStatus};
 use crate::entities::users;
 use crate::error::{CatalogError, ChangeError, is_duplicate};
 use crate::key::sha256_hex;
+use crate::level::Level;
 use crate::page::{Page, PageRequest};
-use crate::time::UtcTime;
-use crate::transaction::{Abort, locked};
+use crate::transaction::{Abort, lock_organization, locked, must_act_as};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveEnum, ActiveValue, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+    ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, QuerySelect,
 };
 
@@ -104,11 +107,13 @@ impl Catalog {
     }
 
     /// Makes a record for `domain`, which is in the one form that is kept: punycode, lower case,
-    /// no dot at the end. `base_name` is the domain under which our proxies answer.
+    /// no dot at the end; from administrator. `base_name` is the domain under which our proxies
+    /// answer.
     ///
     /// # Errors
     ///
-    /// The domain is too long, or has a record, whoever's.
+    /// No such organization, the domain is too long or has a record, whoever's, or the actor may
+    /// not.
     pub async fn create_proxy_record(
         &self,
         actor: &Actor,
@@ -135,6 +140,7 @@ impl Catalog {
         };
         let transaction = self.begin().await?;
         let made = async {
+            may_change(&transaction, actor, organization_id).await?;
             let inserted = records::Entity::insert(row).exec_with_returning(&transaction);
             let record = inserted.await.map_err(domain_taken)?;
             let deed = deed(Activity::Created, &record)
@@ -149,11 +155,11 @@ impl Catalog {
         seen.ok_or_else(|| ChangeError::not_found("proxy record", &id))
     }
 
-    /// Deletes a record, at once.
+    /// Deletes a record, at once; from administrator.
     ///
     /// # Errors
     ///
-    /// No such record.
+    /// No such record, or the actor may not.
     pub async fn delete_proxy_record(
         &self,
         actor: &Actor,
@@ -162,6 +168,7 @@ impl Catalog {
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
+            may_change(&transaction, actor, organization_id).await?;
             let query = records::Entity::find_by_id(id)
                 .filter(records::Column::OrganizationId.eq(organization_id));
             let found = locked(&transaction, query).one(&transaction).await?;
@@ -174,62 +181,17 @@ impl Catalog {
         let deleted = deleted.await;
         self.finish(transaction, deleted).await
     }
+}
 
-    /// The records of all organizations whose check is due, the longest overdue first.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn proxy_records_due(&self, limit: u64) -> Result<Vec<records::Model>, CatalogError> {
-        records::Entity::find()
-            .filter(records::Column::CheckAt.lte(self.now()))
-            .order_by_asc(records::Column::CheckAt)
-            .order_by_asc(records::Column::Id)
-            .limit(limit)
-            .all(&self.db)
-            .await
-            .map_err(|error| self.error(&error))
-    }
-
-    /// Keeps what a check found, and when the next one is due. Says so in the log if something
-    /// changed. A record that was deleted meanwhile is none any more: `false`.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn set_proxy_status(
-        &self,
-        id: Uuid,
-        status: ProxyStatus,
-        message: Option<String>,
-        check_at: UtcTime,
-    ) -> Result<bool, ChangeError> {
-        let transaction = self.begin().await?;
-        let set = async {
-            let query = locked(&transaction, records::Entity::find_by_id(id));
-            let Some(before) = query.one(&transaction).await? else {
-                return Ok(false);
-            };
-            let deed = deed(Activity::Updated, &before)
-                .field("status", before.status.to_value(), status.to_value())
-                .field("message", &before.message, &message);
-            let mut row = records::ActiveModel {
-                id: ActiveValue::Unchanged(id),
-                check_at: ActiveValue::Set(check_at),
-                ..Default::default()
-            };
-            if !deed.changes_nothing() {
-                row.status = ActiveValue::Set(status);
-                row.message = ActiveValue::Set(message);
-                row.updated_at = ActiveValue::Set(self.now());
-                self.record(&transaction, &Actor::System, deed).await?;
-            }
-            records::Entity::update(row).exec(&transaction).await?;
-            Ok(true)
-        };
-        let set = set.await;
-        self.finish(transaction, set).await
-    }
+/// Locks the organization whose records the actor is about to change, if they may.
+async fn may_change(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    organization_id: Uuid,
+) -> Result<(), Abort> {
+    lock_organization(within, organization_id).await?;
+    must_act_as(within, actor, organization_id, Level::Administrator).await?;
+    Ok(())
 }
 
 /// The name that a domain must lead to: others cannot guess whose it is, and nobody else gets it.

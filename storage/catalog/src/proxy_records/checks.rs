@@ -1,0 +1,152 @@
+//! Checks of proxy records: whose turn it is, and what they found.
+//!
+//! Whoever checks claims the records that are due by moving their `check_at`, so that of several
+//! processes one looks. A claim that comes to nothing, as its process died or the nameserver does
+//! not answer, lapses; then the record is due again.
+//!
+//! The pause between two checks grows with the time for which they found the same.
+
+use super::{deed, records};
+use crate::activity::Activity;
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::proxy_records::ProxyStatus;
+use crate::error::{CatalogError, ChangeError};
+use crate::time::UtcTime;
+use crate::transaction::locked;
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{Expr, LockBehavior, LockType};
+use sea_orm::{
+    ActiveEnum, ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr,
+    EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+};
+
+const MINUTE_MICROS: i64 = 60 * 1_000_000;
+const HOUR_MICROS: i64 = 60 * MINUTE_MICROS;
+/// How long a claim lasts; longer than a check can take.
+const CLAIM_MICROS: i64 = 2 * MINUTE_MICROS;
+/// The shortest pause between two checks, and the longest.
+const PAUSE_MICROS_MIN: i64 = MINUTE_MICROS;
+const PAUSE_MICROS_MAX: i64 = HOUR_MICROS;
+/// How much longer nothing has changed than the pause lasts.
+const PAUSE_PART: i64 = 10;
+/// How old a record is that never worked when it is told so.
+const TIMED_OUT_MICROS: i64 = 7 * 24 * HOUR_MICROS;
+
+impl Catalog {
+    /// Claims records of all organizations whose check is due, the longest overdue first, for two
+    /// minutes. What a check finds goes to [`Catalog::record_proxy_check`].
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn claim_due_proxy_records(
+        &self,
+        limit: u64,
+    ) -> Result<Vec<records::Model>, CatalogError> {
+        let now = self.now();
+        let looked = due(now, 1).one(&self.db).await;
+        if looked.map_err(|error| self.error(&error))?.is_none() {
+            // Most often; then nothing is written.
+            return Ok(Vec::new());
+        }
+        let transaction = self.begin().await?;
+        let claimed = claim(&transaction, now, limit).await;
+        let claimed = claimed.map_err(|error| self.error(&error))?;
+        self.commit(transaction).await?;
+        Ok(claimed)
+    }
+
+    /// Keeps what a check found: [`ProxyStatus::Waiting`], [`ProxyStatus::Issuing`] or
+    /// [`ProxyStatus::Valid`]. What worked before and does not is [`ProxyStatus::Erroring`]; what
+    /// never worked in seven days, [`ProxyStatus::TimedOut`]. Says so in the log if something
+    /// changed. A record that was deleted meanwhile is none any more: `false`.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn record_proxy_check(
+        &self,
+        id: Uuid,
+        found: ProxyStatus,
+        message: Option<String>,
+    ) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let set = async {
+            let query = locked(&transaction, records::Entity::find_by_id(id));
+            let Some(before) = query.one(&transaction).await? else {
+                return Ok(false);
+            };
+            let now = self.now();
+            let status = status(&before, found, now);
+            let deed = deed(Activity::Updated, &before)
+                .field("status", before.status.to_value(), status.to_value())
+                .field("message", &before.message, &message);
+            let mut row = records::ActiveModel {
+                id: ActiveValue::Unchanged(id),
+                ..Default::default()
+            };
+            let mut unchanged_since = before.updated_at;
+            if !deed.changes_nothing() {
+                unchanged_since = now;
+                row.status = ActiveValue::Set(status);
+                row.message = ActiveValue::Set(message);
+                row.updated_at = ActiveValue::Set(now);
+                self.record(&transaction, &Actor::System, deed).await?;
+            }
+            row.check_at = ActiveValue::Set(next_check(unchanged_since, now));
+            records::Entity::update(row).exec(&transaction).await?;
+            Ok(true)
+        };
+        let set = set.await;
+        self.finish(transaction, set).await
+    }
+}
+
+/// Those whose check is due, the longest overdue first.
+fn due(now: UtcTime, limit: u64) -> Select<records::Entity> {
+    records::Entity::find()
+        .filter(records::Column::CheckAt.lte(now))
+        .order_by_asc(records::Column::CheckAt)
+        .order_by_asc(records::Column::Id)
+        .limit(limit)
+}
+
+async fn claim(
+    within: &DatabaseTransaction,
+    now: UtcTime,
+    limit: u64,
+) -> Result<Vec<records::Model>, DbErr> {
+    let mut query = due(now, limit);
+    if within.get_database_backend() == DbBackend::Postgres {
+        // Rows that others have are theirs: to claim, or to delete, in another order.
+        query = query.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
+    }
+    let found = query.all(within).await?;
+    let ids = found.iter().map(|record| record.id);
+    let lapses_at = Expr::value(now.plus_micros(CLAIM_MICROS));
+    records::Entity::update_many()
+        .col_expr(records::Column::CheckAt, lapses_at)
+        .filter(records::Column::Id.is_in(ids))
+        .exec(within)
+        .await?;
+    Ok(found)
+}
+
+/// What a finding means for a record.
+fn status(before: &records::Model, found: ProxyStatus, now: UtcTime) -> ProxyStatus {
+    let is_old = now.0 - before.created_at.0 >= TIMED_OUT_MICROS;
+    match (found, before.status) {
+        (ProxyStatus::Valid, _) => found,
+        (_, ProxyStatus::Valid | ProxyStatus::Warning | ProxyStatus::Erroring) => {
+            ProxyStatus::Erroring
+        }
+        _ if is_old => ProxyStatus::TimedOut,
+        _ => found,
+    }
+}
+
+fn next_check(unchanged_since: UtcTime, now: UtcTime) -> UtcTime {
+    let pause_micros = (now.0 - unchanged_since.0) / PAUSE_PART;
+    now.plus_micros(pause_micros.clamp(PAUSE_MICROS_MIN, PAUSE_MICROS_MAX))
+}
