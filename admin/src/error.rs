@@ -285,7 +285,9 @@ impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
         tracing::error!(%error, "the catalog failed");
         match error {
-            CatalogError::Unreachable { .. } | CatalogError::Locked { .. } => Self::unavailable(),
+            CatalogError::Unreachable { .. }
+            | CatalogError::Locked { .. }
+            | CatalogError::Conflict { .. } => Self::unavailable(),
             _ => Self::internal(),
         }
     }
@@ -302,6 +304,39 @@ impl From<ChangeError> for ApiError {
                 // Of a path: what is named in a body and is not there is a violation.
                 None => Self::not_found(),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_told_to_be_tried_again() {
+        let (place, reason) = (String::new, String::new);
+        let table = [
+            (CatalogError::Locked { place: place() }, 503),
+            (
+                CatalogError::Unreachable {
+                    place: place(),
+                    reason: reason(),
+                },
+                503,
+            ),
+            (
+                CatalogError::Conflict {
+                    place: place(),
+                    reason: reason(),
+                },
+                503,
+            ),
+            (CatalogError::Full { place: place() }, 500),
+        ];
+        for (error, status) in table {
+            let told = ApiError::from(error.clone());
+            assert_eq!(told.status().as_u16(), status, "{error:?}");
+            assert_eq!(told.0.header.is_some(), status == 503, "{error:?}");
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::connect::{Connected, connect};
 use crate::entities::catalog_versions;
-use crate::error::{CatalogError, Place};
+use crate::error::CatalogError;
 use crate::migrations::migrate;
+use crate::place::Place;
 #[cfg(feature = "testing")]
 use crate::testing::StatementCount;
 use crate::time::UtcTime;

@@ -7,7 +7,8 @@
 //!
 //! **PostgreSQL**: TLS as the URL's `sslmode` says.
 
-use crate::error::{CatalogError, Place};
+use crate::error::CatalogError;
+use crate::place::Place;
 use backon::{ConstantBuilder, Retryable};
 use sea_orm::sqlx::postgres::PgConnectOptions;
 use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};

@@ -20,6 +20,7 @@
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
 //! | `transaction` | how a change begins, decides and ends |
 //! | `entities`, `migrations` | the tables and their history |
+//! | `place` | where the database is, and what its errors mean |
 //! | `error` | [`CatalogError`] for the operator, [`ChangeError`] for who asked |
 //!
 //! Invariants:
@@ -54,6 +55,7 @@ mod names;
 mod organizations;
 mod page;
 mod personal_keys;
+mod place;
 mod plugins;
 mod projects;
 mod proxy_records;

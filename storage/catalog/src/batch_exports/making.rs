@@ -9,7 +9,9 @@ use crate::error::ChangeError;
 use crate::time::UtcTime;
 use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
-use sea_orm::{ActiveModelTrait, ActiveValue, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
+};
 
 /// A window that is to be exported.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +52,7 @@ impl Catalog {
     ) -> Result<runs::Model, ChangeError> {
         let transaction = self.begin().await?;
         let begun = async {
-            let query = exports::Entity::find_by_id(export_id);
-            let export = locked(&transaction, query).one(&transaction).await?;
+            let export = lock_export(&transaction, export_id).await?;
             let export =
                 export.ok_or_else(|| ChangeError::not_found("batch export", &export_id))?;
             let (ordinal, now) = (export.runs_count + 1, self.now());
@@ -95,8 +96,12 @@ impl Catalog {
     ) -> Result<bool, ChangeError> {
         let transaction = self.begin().await?;
         let recorded = async {
-            let query = locked(&transaction, runs::Entity::find_by_id(id));
-            let run = query.one(&transaction).await?;
+            let query = runs::Entity::find_by_id(id);
+            let Some(seen) = query.clone().one(&transaction).await? else {
+                return Ok(false);
+            };
+            lock_export(&transaction, seen.batch_export_id).await?;
+            let run = locked(&transaction, query).one(&transaction).await?;
             let Some(mut run) = run.filter(|run| run.status.is_open()) else {
                 return Ok(false);
             };
@@ -134,8 +139,12 @@ impl Catalog {
     ) -> Result<bool, ChangeError> {
         let transaction = self.begin().await?;
         let planned = async {
-            let query = locked(&transaction, backfills::Entity::find_by_id(id));
-            let found = query.one(&transaction).await?;
+            let query = backfills::Entity::find_by_id(id);
+            let Some(seen) = query.clone().one(&transaction).await? else {
+                return Ok(false);
+            };
+            lock_export(&transaction, seen.batch_export_id).await?;
+            let found = locked(&transaction, query).one(&transaction).await?;
             let Some(mut backfill) = found.filter(|backfill| backfill.status.is_open()) else {
                 return Ok(false);
             };
@@ -196,4 +205,14 @@ impl Catalog {
         row.update(within).await?;
         Ok(())
     }
+}
+
+/// Locks an export before anything of it, as those who cancel or delete do; `None` if it is gone,
+/// and all that it had with it.
+async fn lock_export(
+    within: &DatabaseTransaction,
+    id: Uuid,
+) -> Result<Option<exports::Model>, DbErr> {
+    let query = locked(within, exports::Entity::find_by_id(id));
+    query.one(within).await
 }

@@ -15,7 +15,7 @@ use crate::names::checked_name;
 use crate::projects::team_of_organization;
 use crate::secrets::SecretKey;
 use crate::time::UtcTime;
-use crate::transaction::Abort;
+use crate::transaction::{Abort, lock_organization};
 use millrace_rows::TeamId;
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
@@ -92,7 +92,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// A bad field, or a project that is not the organization's.
+    /// No such organization, a bad field, or a project that is not the organization's.
     pub async fn create_batch_export(
         &self,
         writer: ExportWriter<'_>,
@@ -103,6 +103,7 @@ impl Catalog {
         let made = async {
             let wished = writer.place.team_id.or(export.wished);
             let organization_id = writer.place.organization_id;
+            lock_organization(&transaction, organization_id).await?;
             let team_id = team_of_organization(&transaction, organization_id, wished).await?;
             let mut row = export.model;
             row.team_id = team_id.0;

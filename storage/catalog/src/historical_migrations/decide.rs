@@ -5,14 +5,12 @@ use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
-use crate::entities::projects;
 use crate::error::ChangeError;
-use crate::transaction::{Abort, locked};
-use millrace_rows::TeamId;
+use crate::level::Level;
+use crate::transaction::{Abort, lock_organization, locked, must_act_as};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
-    QueryFilter, QueryOrder,
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
 };
 
 /// What the operator says to a request.
@@ -26,19 +24,6 @@ pub struct HistoricalDecision {
     pub total_events: Option<i64>,
     /// How fast, if other than asked for; at least 1.
     pub events_per_minute: Option<i64>,
-}
-
-/// What the operator allows unasked.
-#[derive(Clone, Debug)]
-pub struct HistoricalGrant {
-    /// Where the events go.
-    pub team_id: TeamId,
-    /// How many in all; at least 1.
-    pub total_events: i64,
-    /// How fast; at least 1.
-    pub events_per_minute: i64,
-    /// For whoever reads it.
-    pub note: Option<String>,
 }
 
 impl Catalog {
@@ -72,56 +57,12 @@ impl Catalog {
         self.finish(transaction, decided).await
     }
 
-    /// Approves a project's oldest open request with these numbers; without a request, makes one
-    /// that is approved.
+    /// Ends a migration that was asked for or approved: it is done, or given up; from
+    /// administrator.
     ///
     /// # Errors
     ///
-    /// No such project, or a bad number.
-    pub async fn grant_historical_migration(
-        &self,
-        actor: &Actor,
-        grant: HistoricalGrant,
-    ) -> Result<migrations::Model, ChangeError> {
-        check_positive("total_events", grant.total_events)?;
-        check_positive("events_per_minute", grant.events_per_minute)?;
-        let transaction = self.begin().await?;
-        let granted = async {
-            let team_id = grant.team_id;
-            let project = projects::Entity::find_by_id(team_id.0);
-            // Makes those who grant for one project queue up.
-            let project = locked(&transaction, project).one(&transaction).await?;
-            let project = project.ok_or_else(|| ChangeError::not_found("project", &team_id))?;
-            let open = migrations::Entity::find()
-                .filter(migrations::Column::TeamId.eq(team_id.0))
-                .filter(migrations::Column::State.eq(MigrationState::Requested))
-                .order_by_asc(migrations::Column::CreatedAt)
-                .order_by_asc(migrations::Column::Id);
-            match locked(&transaction, open).one(&transaction).await? {
-                Some(open) => {
-                    let decision = HistoricalDecision {
-                        approve: true,
-                        note: grant.note,
-                        total_events: Some(grant.total_events),
-                        events_per_minute: Some(grant.events_per_minute),
-                    };
-                    self.decide(&transaction, actor, open, decision).await
-                }
-                None => {
-                    self.insert_grant(&transaction, actor, &project, grant)
-                        .await
-                }
-            }
-        };
-        let granted = granted.await;
-        self.finish(transaction, granted).await
-    }
-
-    /// Ends a migration that was asked for or approved: it is done, or given up.
-    ///
-    /// # Errors
-    ///
-    /// No such migration, or it was rejected.
+    /// No such migration, it was rejected, or the actor may not.
     pub async fn finish_historical_migration(
         &self,
         actor: &Actor,
@@ -131,6 +72,7 @@ impl Catalog {
         let transaction = self.begin().await?;
         let finished = async {
             let before = found(&transaction, Some(organization_id), id).await?;
+            must_act_as(&transaction, actor, organization_id, Level::Administrator).await?;
             if before.state == MigrationState::Rejected {
                 let detail = "A migration that was rejected never ran.";
                 return Err(ChangeError::invalid("state", "invalid_input", detail).into());
@@ -144,7 +86,7 @@ impl Catalog {
         self.finish(transaction, finished).await
     }
 
-    async fn decide(
+    pub(super) async fn decide(
         &self,
         within: &DatabaseTransaction,
         actor: &Actor,
@@ -170,32 +112,6 @@ impl Catalog {
             .events_per_minute
             .unwrap_or(after.events_per_minute);
         self.save_migration(within, actor, &before, after).await
-    }
-
-    async fn insert_grant(
-        &self,
-        within: &DatabaseTransaction,
-        actor: &Actor,
-        project: &projects::Model,
-        grant: HistoricalGrant,
-    ) -> Result<migrations::Model, Abort> {
-        let now = self.now();
-        let row = migrations::ActiveModel {
-            id: ActiveValue::Set(Uuid::now_v7()),
-            organization_id: ActiveValue::Set(project.organization_id),
-            team_id: ActiveValue::Set(project.id),
-            source: ActiveValue::Set("unknown".to_owned()),
-            method: ActiveValue::Set("unknown".to_owned()),
-            total_events: ActiveValue::Set(grant.total_events),
-            events_per_minute: ActiveValue::Set(grant.events_per_minute),
-            state: ActiveValue::Set(MigrationState::Approved),
-            events_imported: ActiveValue::Set(0),
-            created_at: ActiveValue::Set(now),
-            decided_at: ActiveValue::Set(Some(now)),
-            note: ActiveValue::Set(grant.note),
-        };
-        self.keys_changed(within).await?;
-        self.insert_migration(within, actor, row).await
     }
 
     /// Writes what differs, the entry that says so, and tells the ingestion path.
@@ -229,7 +145,7 @@ impl Catalog {
     }
 }
 
-/// A migration that is about to be changed.
+/// A migration that is about to be changed, its organization locked first.
 async fn found(
     within: &DatabaseTransaction,
     organization_id: Option<Uuid>,
@@ -240,6 +156,9 @@ async fn found(
         None => migrations::Entity::find(),
     };
     let query = query.filter(migrations::Column::Id.eq(id));
+    let not_found = || ChangeError::not_found("historical migration", &id);
+    let seen = query.clone().one(within).await?.ok_or_else(not_found)?;
+    lock_organization(within, seen.organization_id).await?;
     let found = locked(within, query).one(within).await?;
-    found.ok_or_else(|| ChangeError::not_found("historical migration", &id).into())
+    found.ok_or_else(|| not_found().into())
 }

@@ -12,23 +12,27 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `decide` | approving, rejecting, finishing |
+//! | `grant` | what the operator allows unasked |
 //! | `allowance` | what the ingestion path may take in, and what it took in |
 
 mod allowance;
 mod decide;
+mod grant;
 
 pub use allowance::HistoricalAllowance;
-pub use decide::{HistoricalDecision, HistoricalGrant};
+pub use decide::HistoricalDecision;
+pub use grant::HistoricalGrant;
 
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
 use crate::error::{CatalogError, ChangeError};
+use crate::level::Level;
 use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
 use crate::projects::team_of_organization;
-use crate::transaction::Abort;
+use crate::transaction::{Abort, lock_organization, must_act_as};
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
@@ -107,11 +111,12 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
-    /// Asks for a migration.
+    /// Asks for a migration; from administrator.
     ///
     /// # Errors
     ///
-    /// A bad text or number, or a project that is not the organization's.
+    /// No such organization, a bad text or number, a project that is not the organization's, or
+    /// the actor may not.
     pub async fn request_historical_migration(
         &self,
         actor: &Actor,
@@ -124,6 +129,8 @@ impl Catalog {
         check_positive("events_per_minute", new.events_per_minute)?;
         let transaction = self.begin().await?;
         let made = async {
+            lock_organization(&transaction, organization_id).await?;
+            must_act_as(&transaction, actor, organization_id, Level::Administrator).await?;
             let team = team_of_organization(&transaction, organization_id, new.team_id).await?;
             let row = migrations::ActiveModel {
                 id: ActiveValue::Set(Uuid::now_v7()),

@@ -23,7 +23,8 @@ mod m0017_activity_counts;
 mod m0018_plugin_secret_keys;
 
 use crate::connect::begin_write;
-use crate::error::{CatalogError, Place};
+use crate::error::CatalogError;
+use crate::place::Place;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr};
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 

@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::ChangeError;
 use crate::level::Level;
-use crate::transaction::{Abort, must_act_as};
+use crate::transaction::{Abort, lock_organization, must_act_as};
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
@@ -123,6 +123,8 @@ pub(super) async fn lock_project_of(
     organization_id: Uuid,
     team_id: TeamId,
 ) -> Result<projects::Model, Abort> {
+    // Whoever deletes the organization has it before its projects.
+    lock_organization(within, organization_id).await?;
     let project = lock_project(within, team_id).await?;
     if project.organization_id != organization_id {
         return Err(ChangeError::not_found("project", &team_id).into());

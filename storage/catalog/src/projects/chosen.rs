@@ -8,7 +8,8 @@ use sea_orm::prelude::Uuid;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
 
 /// The project that was wished for, if it is the organization's; without a wish its first one.
-/// It stays for as long as the transaction lasts.
+/// It stays for as long as the transaction lasts. The organization must be locked already: whoever
+/// deletes it has it before its projects.
 pub(crate) async fn team_of_organization(
     within: &DatabaseTransaction,
     organization_id: Uuid,

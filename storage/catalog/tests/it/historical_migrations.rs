@@ -4,7 +4,7 @@ use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, ChangeError, HistoricalDecision, HistoricalGrant, HistoricalMigration,
-    MigrationState, NewHistoricalMigration,
+    Level, MigrationState, NewHistoricalMigration, NewUser,
 };
 use uuid::Uuid;
 
@@ -14,6 +14,7 @@ on_both!(
     decisions_follow_the_states,
     an_approval_is_used_up_by_events,
     the_operator_grants_by_project,
+    who_was_shut_out_meanwhile_changes_nothing,
 );
 
 fn wish() -> NewHistoricalMigration {
@@ -87,7 +88,7 @@ async fn a_request_goes_to_the_first_project_unless_it_says_where(database: Test
         None
     );
     let error = catalog
-        .request_historical_migration(&fixture.actor, foreign, there)
+        .request_historical_migration(&Actor::system(), foreign, there)
         .await;
     let violation = error.unwrap_err().violation().unwrap();
     assert_eq!(
@@ -259,4 +260,43 @@ async fn the_operator_grants_by_project(database: TestDatabase) {
         matches!(refused, Err(ChangeError::NotFound { .. })),
         "{refused:?}"
     );
+}
+
+async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id) = (&fixture.catalog, fixture.organization_id);
+    let made = request(&fixture).await;
+    let new = NewUser {
+        email: "mia@example.com".to_owned(),
+        ..NewUser::default()
+    };
+    let mia = catalog.create_user(new).await.unwrap();
+    let actor = Actor::user(&mia, None);
+    for level in [None, Some(Level::Member), Some(Level::Administrator)] {
+        match level {
+            None => (),
+            Some(Level::Member) => drop(catalog.add_member(id, mia.id, Level::Member).await),
+            Some(level) => {
+                let set = catalog.set_member_level(&fixture.actor, id, mia.uuid, level);
+                set.await.unwrap();
+            }
+        }
+        let asked = catalog.request_historical_migration(&actor, id, wish());
+        let asked = asked.await.map(drop);
+        let finished = catalog.finish_historical_migration(&actor, id, made.id);
+        for outcome in [asked, finished.await.map(drop)] {
+            let refused = matches!(outcome, Err(ChangeError::Forbidden(_)));
+            assert_eq!(refused, level < Some(Level::Administrator), "{outcome:?}");
+        }
+    }
+    catalog
+        .delete_organization(&fixture.actor, id)
+        .await
+        .unwrap();
+    let late = catalog.request_historical_migration(&fixture.actor, id, wish());
+    let decided = catalog.decide_historical_migration(&actor, Some(id), made.id, approval());
+    for outcome in [late.await, decided.await] {
+        let is_gone = matches!(outcome, Err(ChangeError::NotFound { .. }));
+        assert!(is_gone, "{outcome:?}");
+    }
 }

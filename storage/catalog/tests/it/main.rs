@@ -41,6 +41,7 @@ mod historical_migrations;
 mod idempotency;
 mod invites;
 mod lists;
+mod lock_order;
 mod members;
 mod open;
 mod organization_changes;

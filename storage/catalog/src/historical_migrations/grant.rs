@@ -1,0 +1,111 @@
+//! What the operator allows unasked.
+
+use super::{HistoricalDecision, check_positive};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::historical_migrations::{self as migrations, MigrationState};
+use crate::entities::projects;
+use crate::error::ChangeError;
+use crate::transaction::{Abort, lock_organization, locked};
+use millrace_rows::TeamId;
+use sea_orm::prelude::Uuid;
+use sea_orm::{
+    ActiveValue, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder,
+};
+
+/// What the operator allows unasked.
+#[derive(Clone, Debug)]
+pub struct HistoricalGrant {
+    /// Where the events go.
+    pub team_id: TeamId,
+    /// How many in all; at least 1.
+    pub total_events: i64,
+    /// How fast; at least 1.
+    pub events_per_minute: i64,
+    /// For whoever reads it.
+    pub note: Option<String>,
+}
+
+impl Catalog {
+    /// Approves a project's oldest open request with these numbers; without a request, makes one
+    /// that is approved.
+    ///
+    /// # Errors
+    ///
+    /// No such project, or a bad number.
+    pub async fn grant_historical_migration(
+        &self,
+        actor: &Actor,
+        grant: HistoricalGrant,
+    ) -> Result<migrations::Model, ChangeError> {
+        check_positive("total_events", grant.total_events)?;
+        check_positive("events_per_minute", grant.events_per_minute)?;
+        let transaction = self.begin().await?;
+        let granted = async {
+            let team_id = grant.team_id;
+            let project = lock_project(&transaction, team_id).await?;
+            let open = migrations::Entity::find()
+                .filter(migrations::Column::TeamId.eq(team_id.0))
+                .filter(migrations::Column::State.eq(MigrationState::Requested))
+                .order_by_asc(migrations::Column::CreatedAt)
+                .order_by_asc(migrations::Column::Id);
+            match locked(&transaction, open).one(&transaction).await? {
+                Some(open) => {
+                    let decision = HistoricalDecision {
+                        approve: true,
+                        note: grant.note,
+                        total_events: Some(grant.total_events),
+                        events_per_minute: Some(grant.events_per_minute),
+                    };
+                    self.decide(&transaction, actor, open, decision).await
+                }
+                None => {
+                    self.insert_grant(&transaction, actor, &project, grant)
+                        .await
+                }
+            }
+        };
+        let granted = granted.await;
+        self.finish(transaction, granted).await
+    }
+
+    async fn insert_grant(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        project: &projects::Model,
+        grant: HistoricalGrant,
+    ) -> Result<migrations::Model, Abort> {
+        let now = self.now();
+        let row = migrations::ActiveModel {
+            id: ActiveValue::Set(Uuid::now_v7()),
+            organization_id: ActiveValue::Set(project.organization_id),
+            team_id: ActiveValue::Set(project.id),
+            source: ActiveValue::Set("unknown".to_owned()),
+            method: ActiveValue::Set("unknown".to_owned()),
+            total_events: ActiveValue::Set(grant.total_events),
+            events_per_minute: ActiveValue::Set(grant.events_per_minute),
+            state: ActiveValue::Set(MigrationState::Approved),
+            events_imported: ActiveValue::Set(0),
+            created_at: ActiveValue::Set(now),
+            decided_at: ActiveValue::Set(Some(now)),
+            note: ActiveValue::Set(grant.note),
+        };
+        let made = self.insert_migration(within, actor, row).await?;
+        self.keys_changed(within).await?;
+        Ok(made)
+    }
+}
+
+/// A project to grant something to, its organization locked first: those who grant queue up.
+async fn lock_project(
+    within: &DatabaseTransaction,
+    team_id: TeamId,
+) -> Result<projects::Model, Abort> {
+    let query = projects::Entity::find_by_id(team_id.0);
+    let not_found = || ChangeError::not_found("project", &team_id);
+    let seen = query.clone().one(within).await?.ok_or_else(not_found)?;
+    lock_organization(within, seen.organization_id).await?;
+    let found = locked(within, query).one(within).await?;
+    found.ok_or_else(|| not_found().into())
+}

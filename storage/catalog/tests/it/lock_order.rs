@@ -1,0 +1,255 @@
+//! Changes at the same time: whatever comes first, none waits for another that waits for it.
+
+use crate::fixture::Fixture;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
+    DestinationType, ExportModel, ExportPlace, ExportWriter, HistoricalGrant, NewBatchExport,
+    NewHistoricalMigration, NewRun, ProjectChange, RunProgress, RunStatus, SecretKey, TeamId,
+    UtcTime,
+};
+use serde_json::Map;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+on_both!(
+    things_are_made_while_their_organization_is_deleted,
+    runs_end_while_their_backfill_is_cancelled,
+    runs_end_while_their_export_is_deleted,
+);
+
+/// How often each race is run.
+const ROUNDS: usize = 12;
+
+/// A change that lost is told so; the database has nothing to complain of.
+async fn all_end_well(changes: JoinSet<Result<(), ChangeError>>) {
+    for outcome in changes.join_all().await {
+        let well = !matches!(outcome, Err(ChangeError::Catalog(_)));
+        assert!(well, "{outcome:?}");
+    }
+}
+
+fn wish() -> NewHistoricalMigration {
+    NewHistoricalMigration {
+        team_id: None,
+        source: "Amplitude".to_owned(),
+        method: "batch".to_owned(),
+        total_events: 30,
+        events_per_minute: 10,
+    }
+}
+
+async fn new_export(
+    fixture: &Fixture,
+    key: &SecretKey,
+    organization_id: Uuid,
+) -> Result<BatchExport, ChangeError> {
+    let writer = ExportWriter {
+        actor: &Actor::system(),
+        place: place(organization_id),
+        key,
+        limits: DestinationLimits {
+            allow_private: false,
+            is_public: |_| true,
+            export_root: None,
+        },
+    };
+    let new = NewBatchExport {
+        team_id: None,
+        name: "Nightly".to_owned(),
+        model: ExportModel::Events,
+        destination: DestinationChange {
+            kind: Some(DestinationType::NoOp),
+            config: Map::new(),
+        },
+        interval: "hour".to_owned(),
+        paused: false,
+        last_paused_at: None,
+        start_at: None,
+        end_at: None,
+        hogql_query: None,
+        query_schema: None,
+    };
+    let made = fixture.catalog.create_batch_export(writer, new).await?;
+    Ok(made.export)
+}
+
+fn place(organization_id: Uuid) -> ExportPlace {
+    ExportPlace {
+        organization_id,
+        team_id: None,
+    }
+}
+
+/// The ways to make something below an organization, or to change it.
+async fn make(fixture: &Fixture, way: usize, id: Uuid, team_id: TeamId) -> Result<(), ChangeError> {
+    let (catalog, system) = (&fixture.catalog, &Actor::system());
+    match way {
+        0 => {
+            let asked = catalog.request_historical_migration(system, id, wish());
+            asked.await.map(drop)
+        }
+        1 => {
+            let grant = HistoricalGrant {
+                team_id,
+                total_events: 9,
+                events_per_minute: 9,
+                note: None,
+            };
+            let granted = catalog.grant_historical_migration(system, grant);
+            granted.await.map(drop)
+        }
+        2 => {
+            let key = SecretKey::generate().unwrap();
+            new_export(fixture, &key, id).await.map(drop)
+        }
+        3 => {
+            let domain = format!("{id}.example");
+            let made = catalog.create_proxy_record(system, id, &domain, "proxy.example");
+            made.await.map(drop)
+        }
+        4 => {
+            let rename = ProjectChange {
+                name: Some("Other".to_owned()),
+                ..ProjectChange::default()
+            };
+            let changed = catalog.update_project(system, id, team_id, rename);
+            changed.await.map(drop)
+        }
+        _ => catalog.delete_project(system, id, team_id).await,
+    }
+}
+
+async fn things_are_made_while_their_organization_is_deleted(database: TestDatabase) {
+    let fixture = Arc::new(Fixture::open(&database).await);
+    for _ in 0..ROUNDS {
+        let system = Actor::system();
+        let organization = fixture.catalog.create_organization(&system, "Short", None);
+        let id = organization.await.unwrap().id;
+        let projects = fixture.catalog.list_projects(Some(id)).await.unwrap();
+        let team_id = TeamId(projects[0].id);
+        let mut changes = JoinSet::new();
+        for way in 0..6 {
+            let fixture = fixture.clone();
+            changes.spawn(async move { make(&fixture, way, id, team_id).await });
+        }
+        let fixture = fixture.clone();
+        changes.spawn(async move {
+            let system = Actor::system();
+            fixture.catalog.delete_organization(&system, id).await
+        });
+        all_end_well(changes).await;
+    }
+}
+
+/// An export with a backfill of four runs.
+async fn backfilled(fixture: &Fixture) -> (BatchExport, Uuid, Vec<Uuid>) {
+    let key = SecretKey::generate().unwrap();
+    let export = new_export(fixture, &key, fixture.organization_id);
+    let export = export.await.unwrap();
+    let (catalog, system) = (&fixture.catalog, &Actor::system());
+    let own = place(fixture.organization_id);
+    let backfill = catalog.start_export_backfill(system, own, export.id, Default::default());
+    let backfill = backfill.await.unwrap().id;
+    assert!(catalog.plan_export_backfill(backfill, 4).await.unwrap());
+    let mut runs = Vec::new();
+    for hour in 1..=4 {
+        let window = NewRun {
+            backfill_id: Some(backfill),
+            data_interval_start: None,
+            data_interval_end: UtcTime(hour * 3_600_000_000),
+        };
+        runs.push(
+            catalog
+                .begin_export_run(export.id, window)
+                .await
+                .unwrap()
+                .id,
+        );
+    }
+    (export, backfill, runs)
+}
+
+/// All runs end, each in a task of its own.
+fn ending(fixture: &Arc<Fixture>, runs: &[Uuid]) -> JoinSet<Result<(), ChangeError>> {
+    let mut changes = JoinSet::new();
+    for run in runs.iter().copied() {
+        let fixture = fixture.clone();
+        changes.spawn(async move {
+            let done = RunProgress {
+                status: RunStatus::Completed,
+                records_completed: Some(1),
+                records_total_count: Some(1),
+                cursor: None,
+                latest_error: None,
+            };
+            let recorded = fixture.catalog.record_export_run(run, done);
+            recorded.await.map(drop)
+        });
+    }
+    changes
+}
+
+async fn runs_end_while_their_backfill_is_cancelled(database: TestDatabase) {
+    let fixture = Arc::new(Fixture::open(&database).await);
+    for _ in 0..ROUNDS {
+        let (export, backfill, runs) = backfilled(&fixture).await;
+        let mut changes = ending(&fixture, &runs);
+        let own = place(fixture.organization_id);
+        let canceller = fixture.clone();
+        changes.spawn(async move {
+            let system = Actor::system();
+            let catalog = &canceller.catalog;
+            let cancelled = catalog.cancel_export_backfill(&system, own, export.id, backfill);
+            cancelled.await.map(drop)
+        });
+        all_end_well(changes).await;
+        let seen = fixture.catalog.export_backfill(own, export.id, backfill);
+        let seen = seen.await.unwrap().unwrap();
+        assert_eq!(seen.finished_runs, 4, "each run ended once: {seen:?}");
+    }
+}
+
+async fn runs_end_while_their_export_is_deleted(database: TestDatabase) {
+    let fixture = Arc::new(Fixture::open(&database).await);
+    for _ in 0..ROUNDS {
+        let (export, backfill, runs) = backfilled(&fixture).await;
+        let mut changes = ending(&fixture, &runs);
+        let own = place(fixture.organization_id);
+        let planner = fixture.clone();
+        changes.spawn(async move {
+            let planned = planner.catalog.plan_export_backfill(backfill, 5);
+            planned.await.map(drop)
+        });
+        let deleter = fixture.clone();
+        changes.spawn(async move {
+            let system = Actor::system();
+            deleter
+                .catalog
+                .delete_batch_export(&system, own, export.id)
+                .await
+        });
+        all_end_well(changes).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_that_waited_for_each_other_can_be_tried_again() {
+    for code in ["40P01", "40001"] {
+        let database = TestDatabase::postgres().await;
+        let fixture = Fixture::open(&database).await;
+        let refuse = format!(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION \
+             'refused' USING ERRCODE = '{code}'; END $$; \
+             CREATE TRIGGER refuse BEFORE INSERT ON proxy_records EXECUTE FUNCTION refuse()"
+        );
+        database.execute(&refuse).await.unwrap();
+        let made = make(&fixture, 3, fixture.organization_id, fixture.team_id).await;
+        let is_conflict = matches!(
+            &made,
+            Err(ChangeError::Catalog(CatalogError::Conflict { .. }))
+        );
+        assert!(is_conflict, "{made:?}");
+    }
+}
