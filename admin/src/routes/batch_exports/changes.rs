@@ -31,7 +31,8 @@ struct PatchDestination {
     /// Another one than before starts from an empty configuration.
     #[serde(rename = "type")]
     kind: Patch<TypeName>,
-    /// What is not named stays, secrets too; null takes a field away.
+    /// What is not named stays; null takes a field away. Secrets stay, too, unless another field
+    /// says that they go elsewhere: then they must be given again.
     config: Patch<Map<String, Value>>,
 }
 

@@ -23,8 +23,8 @@ pub(super) enum Kind {
     Url,
     /// The name or address of a server.
     Host,
-    /// The first part of a server's name.
-    Account,
+    /// A part of a server's name.
+    HostPart,
     /// A folder below the root of exports.
     Path,
     /// Google's JSON key.
@@ -41,6 +41,8 @@ pub(super) struct Field {
     pub(super) required: bool,
     /// Encrypted, and never answered.
     pub(super) secret: bool,
+    /// Whether it says which server is sent the secrets, or what is made with them.
+    pub(super) leads: bool,
 }
 
 /// File formats and the compressions that each has.
@@ -69,6 +71,7 @@ const fn field(name: &'static str, kind: Kind) -> Field {
         kind,
         required: false,
         secret: false,
+        leads: false,
     }
 }
 
@@ -93,6 +96,13 @@ const fn required_secret(name: &'static str, kind: Kind) -> Field {
     }
 }
 
+const fn leading(field: Field) -> Field {
+    Field {
+        leads: true,
+        ..field
+    }
+}
+
 /// Every type has these.
 const COMMON: [Field; 2] = [
     field("include_events", Kind::TextList),
@@ -104,14 +114,14 @@ const FILES: [Field; 3] = [
     field("max_file_size_mb", FILE_SIZE),
 ];
 const S3: [Field; 9] = [
-    required("bucket_name", Kind::Text),
-    required("region", Kind::Text),
+    required("bucket_name", Kind::HostPart),
+    required("region", Kind::HostPart),
     required("prefix", Kind::Text),
     secret("aws_access_key_id", Kind::Text),
     secret("aws_secret_access_key", Kind::Text),
     field("encryption", Kind::Choice(&["AES256", "aws:kms"])),
     field("kms_key_id", Kind::Text),
-    field("endpoint_url", Kind::Url),
+    leading(field("endpoint_url", Kind::Url)),
     field("use_virtual_style_addressing", Kind::Boolean),
 ];
 const AZURE_BLOB: [Field; 3] = [
@@ -128,11 +138,11 @@ const FILE_SYSTEM: [Field; 1] = [required("path", Kind::Path)];
 const POSTGRES: [Field; 8] = [
     required_secret("user", Kind::Text),
     required_secret("password", Kind::Text),
-    required("host", Kind::Host),
+    leading(required("host", Kind::Host)),
     required("database", Kind::Text),
     field("schema", Kind::Text),
     field("table_name", Kind::Text),
-    field("port", PORT),
+    leading(field("port", PORT)),
     field("has_self_signed_cert", Kind::Boolean),
 ];
 const REDSHIFT: [Field; 1] = [field(
@@ -140,7 +150,7 @@ const REDSHIFT: [Field; 1] = [field(
     Kind::Choice(&["varchar", "super"]),
 )];
 const SNOWFLAKE: [Field; 11] = [
-    required("account", Kind::Account),
+    leading(required("account", Kind::HostPart)),
     required_secret("user", Kind::Text),
     required("database", Kind::Text),
     required("warehouse", Kind::Text),
@@ -161,13 +171,13 @@ const BIG_QUERY: [Field; 8] = [
     field("table_id", Kind::Text),
     required_secret("private_key", Kind::Text),
     required_secret("private_key_id", Kind::Text),
-    required_secret("token_uri", Kind::Url),
+    leading(required_secret("token_uri", Kind::Url)),
     required_secret("client_email", Kind::Text),
     field("use_json_type", Kind::Boolean),
 ];
 const DATABRICKS: [Field; 9] = [
     field("integration", Kind::Text),
-    field("server_hostname", Kind::Host),
+    leading(field("server_hostname", Kind::Host)),
     required("http_path", Kind::Text),
     required("catalog", Kind::Text),
     required("schema", Kind::Text),
@@ -177,7 +187,7 @@ const DATABRICKS: [Field; 9] = [
     secret("client_secret", Kind::Text),
 ];
 const HTTP: [Field; 2] = [
-    required("url", Kind::Url),
+    leading(required("url", Kind::Url)),
     required_secret("token", Kind::Text),
 ];
 const NO_OP: [Field; 1] = [field("arg", Kind::Text)];

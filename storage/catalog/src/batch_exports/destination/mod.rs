@@ -1,7 +1,9 @@
 //! Destinations: where an export goes, and how it gets there.
 //!
 //! A configuration is made of the fields of its type; others are ignored. Those that are secret
-//! are kept encrypted, apart from the rest, and a change that does not name them keeps them.
+//! are kept encrypted, apart from the rest, and a change that does not name them keeps them,
+//! unless it leads elsewhere: then they must be given again, as whoever may change an export must
+//! not learn its secrets from a server of their own.
 //!
 //! | Module | Holds |
 //! |---|---|
@@ -71,8 +73,9 @@ pub(super) fn changed(
         config: Map::new(),
         secrets: Map::new(),
     };
+    let before = before.filter(|kept| kept.kind == kind).unwrap_or(nothing);
     let mut after = Changed {
-        kept: before.filter(|kept| kept.kind == kind).unwrap_or(nothing),
+        kept: before.clone(),
         new_secrets: Vec::new(),
     };
     for field in fields(kind) {
@@ -81,6 +84,7 @@ pub(super) fn changed(
         }
     }
     after.check_complete()?;
+    after.check_given_again(&before)?;
     after.check_format()?;
     after.check_credentials()?;
     Ok(after)
@@ -123,7 +127,12 @@ impl Changed {
     fn has(&self, name: &str) -> bool {
         self.kept.config.contains_key(name)
             || self.kept.secrets.contains_key(name)
-            || self.new_secrets.iter().any(|(known, _)| *known == name)
+            || self.is_given(name)
+    }
+
+    /// Whether the change names this secret.
+    fn is_given(&self, name: &str) -> bool {
+        self.new_secrets.iter().any(|(given, _)| *given == name)
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -135,6 +144,23 @@ impl Changed {
         missing.map_or(Ok(()), |field| {
             let detail = "This field is required.".to_owned();
             Err(field.blamed(("required", detail)))
+        })
+    }
+
+    /// Secrets that were given for one place are not sent to another.
+    fn check_given_again(&self, before: &Kept) -> Result<(), ChangeError> {
+        let differs = |name| self.kept.config.get(name) != before.config.get(name);
+        let leads_elsewhere = |field: &'static Field| {
+            field.leads && (self.is_given(field.name) || differs(field.name))
+        };
+        if !fields(self.kept.kind).any(leads_elsewhere) {
+            return Ok(());
+        }
+        let is_old = |name| self.kept.secrets.contains_key(name) && !self.is_given(name);
+        let old = fields(self.kept.kind).find(|field| is_old(field.name));
+        old.map_or(Ok(()), |field| {
+            let detail = "Give this again: it would be sent to another place than before.";
+            Err(field.blamed(("required", detail.to_owned())))
         })
     }
 

@@ -48,7 +48,7 @@ pub(super) fn checked(
             match kind {
                 Kind::Url => url(text, limits)?,
                 Kind::Host => host(text, limits)?,
-                Kind::Account => account(text)?,
+                Kind::HostPart => host_part(text)?,
                 Kind::Path => path(text, limits)?,
                 Kind::ServiceAccount => service_account(text, limits)?,
                 _ => azure_connection(text, limits)?,
@@ -124,15 +124,14 @@ fn host(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
     }
 }
 
-/// Anything else could lead to another server than that of the accounts.
-fn account(text: &str) -> Result<(), Wrong> {
+/// Anything else could lead to another server than one of the accounts, regions or buckets.
+fn host_part(text: &str) -> Result<(), Wrong> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if text.bytes().all(is_plain) {
+    // A blank one is refused for that.
+    if text.trim().bytes().all(is_plain) {
         return Ok(());
     }
-    Err(wrong(
-        "An account has letters, digits, dots and dashes only.",
-    ))
+    Err(wrong("This has letters, digits, dots and dashes only."))
 }
 
 /// Addresses are looked at here; what names resolve to, whenever we connect.
@@ -292,8 +291,9 @@ mod tests {
             (Kind::Host, "a b"),
             (Kind::Host, "a/b"),
             (Kind::Host, "user@a.example"),
-            (Kind::Account, "evil.example/#"),
-            (Kind::Account, "a@b"),
+            (Kind::HostPart, "evil.example/#"),
+            (Kind::HostPart, "a@b"),
+            (Kind::HostPart, "a b"),
             (Kind::Path, "/"),
             (Kind::Path, "/etc"),
             (Kind::Path, "/exports2"),

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 on_both!(
     every_type_is_kept_without_its_secrets,
     a_change_keeps_what_it_does_not_name,
+    secrets_are_not_sent_to_another_place,
+    no_name_leads_out_of_a_providers_domain,
     bad_destinations_are_blamed,
     credentials_and_type_are_needed,
     a_secret_opens_with_its_key_only,
@@ -184,6 +186,85 @@ async fn a_change_keeps_what_it_does_not_name(database: TestDatabase) {
         (after.destination_config, after.destination_secrets),
         (json!({}), json!({}))
     );
+}
+
+/// Fields of a type that say where its secrets go, with other values.
+fn places(kind: DestinationType) -> Vec<(&'static str, Value)> {
+    match kind {
+        DestinationType::S3 => vec![
+            ("endpoint_url", json!("https://evil.example")),
+            ("endpoint_url", Value::Null),
+        ],
+        DestinationType::Postgres | DestinationType::Redshift => {
+            vec![("host", json!("evil.example")), ("port", json!(1))]
+        }
+        DestinationType::Snowflake => vec![("account", json!("evil"))],
+        DestinationType::BigQuery => vec![("token_uri", json!("https://evil.example/token"))],
+        DestinationType::Databricks => vec![("server_hostname", json!("evil.example"))],
+        DestinationType::Http => vec![("url", json!("https://evil.example/batch/"))],
+        // Their secrets say themselves where they go, or there are none.
+        DestinationType::AzureBlob
+        | DestinationType::Gcs
+        | DestinationType::FileSystem
+        | DestinationType::NoOp => Vec::new(),
+    }
+}
+
+async fn secrets_are_not_sent_to_another_place(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    for (kind, config, secrets) in all_types() {
+        let mut all = config.clone();
+        let secrets = secrets.as_object().unwrap();
+        all.as_object_mut().unwrap().extend(secrets.clone());
+        let export = made(&stand, destination(kind, all)).await.unwrap();
+        let same = changed(&stand, &export, None, config).await.unwrap();
+        assert_eq!(
+            same.destination_secrets, export.destination_secrets,
+            "{kind:?}: kept where nothing changes"
+        );
+        for (place, elsewhere) in places(kind) {
+            let mut given = secrets.clone();
+            given.insert(place.to_owned(), elsewhere.clone());
+            for secret in secrets.keys().filter(|secret| *secret != place) {
+                for others in [true, false] {
+                    let mut less = given.clone();
+                    less.retain(|name, _| name == place || (others && name != secret));
+                    let error = changed(&stand, &export, None, less.into()).await;
+                    let (attr, code) = blame(&error.unwrap_err());
+                    let attr = attr.unwrap();
+                    let named = attr.strip_prefix("destination__config__").unwrap();
+                    assert_eq!(code, "required", "{kind:?} {place}");
+                    assert!(secrets.contains_key(named), "{kind:?} {place}: {attr}");
+                    assert!(!others || named == secret, "{kind:?} {place}: {attr}");
+                }
+            }
+            let moved = changed(&stand, &export, None, given.into()).await.unwrap();
+            assert_ne!(
+                moved.destination_secrets, export.destination_secrets,
+                "{kind:?} {place}: sealed anew"
+            );
+            // Back to where it was, for the next place.
+            let mut back = secrets.clone();
+            let was = export.destination_config.get(place).or(secrets.get(place));
+            back.insert(place.to_owned(), was.cloned().unwrap_or_default());
+            changed(&stand, &export, None, back.into()).await.unwrap();
+        }
+    }
+}
+
+async fn no_name_leads_out_of_a_providers_domain(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export = made(&stand, s3()).await.unwrap();
+    for field in ["region", "bucket_name"] {
+        for name in ["evil.example/", "evil.example#", "u@evil.example", "a:1"] {
+            let refused = changed(&stand, &export, None, json!({ field: name })).await;
+            let expected = (
+                Some(format!("destination__config__{field}")),
+                "invalid_input",
+            );
+            assert_eq!(blame(&refused.unwrap_err()), expected, "{name}");
+        }
+    }
 }
 
 /// Fields that spoil a good S3 destination, whom to blame, and the code.
