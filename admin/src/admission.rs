@@ -100,12 +100,12 @@ impl Arrived {
         let Some(caller) = caller else {
             return Ok(context);
         };
-        let operation = self.operation();
+        let operation = self.operation().map(Arc::as_ref);
         match operation {
             Some(operation) => auth::check_scopes(&caller, operation.scopes)?,
             None => auth::check_scopes(&caller, &reading(&self.item))?,
         }
-        scope::resolve(&app.services.catalog, &caller, &mut context).await?;
+        scope::resolve(&app.services.catalog, &caller, operation, &mut context).await?;
         context.caller = Some(Arc::new(caller));
         if let Some(operation) = operation {
             auth::check_access(operation, &context)?;

@@ -71,7 +71,7 @@ pub(crate) fn check_access(operation: &Operation, context: &Context) -> Result<(
         }
         _ => Level::Member,
     };
-    if organization.membership.level < needed {
+    if organization.level < Some(needed) {
         let detail = match needed {
             Level::Owner => "Only an owner of the organization may do this.",
             _ => "Only administrators and owners of the organization may do this.",

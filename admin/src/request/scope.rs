@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::operation::{self, Operation};
 use millrace_catalog::{Access, Caller, Catalog, Project, TeamId};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -9,7 +10,8 @@ use uuid::Uuid;
 /// Stands for the caller's oldest membership, and for the lowest project in it.
 const CURRENT: &str = "@current";
 
-/// Finds what `{organization_id}` and `{project_id}` of the path name.
+/// Finds what `{organization_id}` and `{project_id}` of the path name. What only the operator may
+/// do, keys that operate may do in every organization; what else they ask for is for members.
 ///
 /// # Errors
 ///
@@ -17,26 +19,34 @@ const CURRENT: &str = "@current";
 pub(crate) async fn resolve(
     catalog: &Catalog,
     caller: &Caller,
+    operation: Option<&Operation>,
     context: &mut Context,
 ) -> Result<(), ApiError> {
+    let is_operators =
+        operation.is_some_and(|operation| operation.access == operation::Access::Operator);
+    let seen = Seen {
+        catalog,
+        caller,
+        as_operator: is_operators && caller.scopes.operate(),
+    };
     let request = context.request.clone();
     let named = |name: &str| request.parameters.get(name).map(String::as_str);
     let mut organization = match named("organization_id") {
-        Some(id) => Some(organization(catalog, caller, id).await?),
+        Some(id) => Some(seen.organization(id).await?),
         None => None,
     };
     if named("project_id").is_some() {
         let project = match (named("project_id"), &organization) {
             (Some(CURRENT), Some(access)) => lowest_project(catalog, access).await?,
             (Some(CURRENT), None) => {
-                let access = self::organization(catalog, caller, CURRENT).await?;
+                let access = seen.organization(CURRENT).await?;
                 lowest_project(catalog, &access).await?
             }
             _ => numbered_project(catalog, context.integer("project_id")?).await?,
         };
         let access = match organization.take() {
             Some(access) => access,
-            None => visible(catalog, caller, project.organization_id).await?,
+            None => seen.visible(project.organization_id).await?,
         };
         if project.organization_id != access.organization.id {
             return Err(ApiError::not_found());
@@ -48,18 +58,31 @@ pub(crate) async fn resolve(
     Ok(())
 }
 
-async fn organization(catalog: &Catalog, caller: &Caller, id: &str) -> Result<Access, ApiError> {
-    let id = if id == CURRENT {
-        catalog.current_organization_of(caller).await?
-    } else {
-        Uuid::parse_str(id).ok()
-    };
-    visible(catalog, caller, id.ok_or_else(ApiError::not_found)?).await
+/// Whose eyes look for an organization.
+struct Seen<'a> {
+    catalog: &'a Catalog,
+    caller: &'a Caller,
+    as_operator: bool,
 }
 
-async fn visible(catalog: &Catalog, caller: &Caller, id: Uuid) -> Result<Access, ApiError> {
-    let found = catalog.access(caller, id).await?;
-    found.ok_or_else(ApiError::not_found)
+impl Seen<'_> {
+    async fn organization(&self, id: &str) -> Result<Access, ApiError> {
+        let id = if id == CURRENT {
+            self.catalog.current_organization_of(self.caller).await?
+        } else {
+            Uuid::parse_str(id).ok()
+        };
+        self.visible(id.ok_or_else(ApiError::not_found)?).await
+    }
+
+    async fn visible(&self, id: Uuid) -> Result<Access, ApiError> {
+        let found = if self.as_operator {
+            self.catalog.access_of_operator(self.caller, id).await?
+        } else {
+            self.catalog.access(self.caller, id).await?
+        };
+        found.ok_or_else(ApiError::not_found)
+    }
 }
 
 async fn numbered_project(catalog: &Catalog, id: i64) -> Result<Project, ApiError> {

@@ -4,16 +4,21 @@ use crate::Fixture;
 use crate::access;
 use millrace_catalog::{Actor, Level, NewPersonalKey, Scopes};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/@current/historical_migrations/";
 
 async fn operator(fixture: &Fixture) -> String {
+    operator_key(fixture, &fixture.made.owner_email, None).await
+}
+
+async fn operator_key(fixture: &Fixture, email: &str, only: Option<Uuid>) -> String {
     let new = NewPersonalKey {
-        email: fixture.made.owner_email.clone(),
+        email: email.to_owned(),
         label: "Operator".to_owned(),
         scopes: Scopes::parse(["operator"]).unwrap(),
         expires_at: None,
-        scoped_organizations: None,
+        scoped_organizations: only.map(|id| vec![id]),
     };
     let key = fixture
         .catalog
@@ -206,4 +211,47 @@ async fn bad_requests_are_named() {
         let answer = fixture.call(method, &path, &body).await;
         assert_eq!(answer.error(), (400, code, Some("state")), "{body}");
     }
+}
+
+#[tokio::test]
+async fn the_operator_decides_for_organizations_of_others() {
+    let fixture = Fixture::new().await;
+    let own = fixture.made.organization_id;
+    fixture.user("op@millrace.example").await;
+    let anywhere = operator_key(&fixture, "op@millrace.example", None).await;
+    let elsewhere = fixture.foreign_organization().await;
+    let there = operator_key(&fixture, "op@millrace.example", Some(elsewhere)).await;
+    let here = operator_key(&fixture, "op@millrace.example", Some(own)).await;
+    let all = ALL.replace("@current", &own.to_string());
+    let (asked, _) = asked(&fixture).await;
+    let path = format!("{all}{}/", asked["id"].as_str().unwrap());
+    let at_theirs = path.replace(&own.to_string(), &elsewhere.to_string());
+    let nobodys = path.replace(&own.to_string(), &Uuid::nil().to_string());
+    let hidden = (404, "not_found", None);
+    let table = [
+        (&anywhere, &at_theirs, hidden),
+        (&anywhere, &nobodys, hidden),
+        (&there, &path, hidden),
+        (&anywhere, &path, (200, "", None)),
+        (&here, &path, (200, "", None)),
+    ];
+    for (key, path, expected) in table {
+        for action in ["reject/", "approve/"] {
+            let path = format!("{path}{action}");
+            let answer = fixture.call_with(key, "POST", &path, &json!({})).await;
+            assert_eq!(answer.error(), expected, "{path}: {answer:?}");
+        }
+    }
+    for (method, path) in [("GET", &path), ("PATCH", &path), ("GET", &all)] {
+        let body = json!({ "state": "finished" });
+        let answer = fixture.call_with(&anywhere, method, path, &body).await;
+        assert_eq!(answer.status, 403, "{method}: {answer:?}");
+    }
+    let log = fixture
+        .get("/api/organizations/@current/activity/?scopes=HistoricalMigration")
+        .await;
+    assert_eq!(
+        log.body["results"][0]["user"]["email"],
+        "op@millrace.example"
+    );
 }

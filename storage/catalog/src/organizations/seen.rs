@@ -30,8 +30,8 @@ pub struct MemberOrganization {
 pub struct Access {
     /// The organization.
     pub organization: organizations::Model,
-    /// The caller's place in it.
-    pub membership: memberships::Model,
+    /// The caller's level in it; `None`: no member, but the operator.
+    pub level: Option<Level>,
 }
 
 /// What one row of the query holds.
@@ -108,11 +108,34 @@ impl Catalog {
             .await
             .map_err(|error| self.error(&error))?;
         Ok(found.and_then(|(organization, membership)| {
-            let membership = membership?;
+            let level = Some(membership?.level);
             Some(Access {
                 organization,
-                membership,
+                level,
             })
+        }))
+    }
+
+    /// The same for what is the operator's alone to do, which the caller has checked: member or
+    /// not, in every organization that the key covers.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn access_of_operator(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+    ) -> Result<Option<Access>, CatalogError> {
+        let only = caller.scoped_organizations.as_ref();
+        if only.is_some_and(|only| !only.0.contains(&id)) {
+            return Ok(None);
+        }
+        let found = organizations::Entity::find_by_id(id).one(&self.db).await;
+        let found = found.map_err(|error| self.error(&error))?;
+        Ok(found.map(|organization| Access {
+            organization,
+            level: None,
         }))
     }
 

@@ -59,7 +59,7 @@ async fn a_new_account_gets_a_membership_and_a_key(database: TestDatabase) {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(access.membership.level, Level::Administrator);
+    assert_eq!(access.level, Some(Level::Administrator));
     let listed = stand
         .catalog
         .invites_of(stand.organization, FIRST)
