@@ -10,6 +10,7 @@ use millrace_catalog::{CatalogError, ChangeError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::time::Duration;
 use warp::http::Response as HttpResponse;
 use warp::reply::Response;
 
@@ -198,6 +199,15 @@ impl ApiError {
         let detail = format!("Too many requests; one will pass in {seconds} seconds.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail)
             .with(RETRY_AFTER, seconds.to_string())
+    }
+
+    /// 429: not the caller but the organization does too much.
+    pub(crate) fn too_many_mails(wait: Duration) -> Self {
+        let seconds = (wait.as_secs() + 1).to_string();
+        let detail = format!(
+            "The organization has sent too many mails; one more can be sent in {seconds} seconds."
+        );
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail).with(RETRY_AFTER, seconds)
     }
 
     fn new(

@@ -5,6 +5,8 @@
 //! | `settings` | [`MailSettings`]: the server and the sender, checked once |
 //! | `letters` | what the mails say, as text and HTML |
 //! | `outbox` | [`Outbox`]: a bounded number of mails on their way, tries, time-outs, drain |
+//! | `room` | [`Room`]: places for mails, and what is sent in them |
+//! | `quota` | what an organization may have of both |
 //!
 //! A mail is never part of a transaction: room for it is reserved before, it is handed over after
 //! the commit, and the request does not wait for the server. So whoever asks learns that a mail
@@ -16,8 +18,11 @@
 
 mod letters;
 mod outbox;
+mod quota;
+mod room;
 mod settings;
 
 pub use letters::{Invitation, LetterError, MemberJoined, is_address};
-pub use outbox::{Outbox, OutboxFull, Room};
+pub use outbox::{NoRoom, Outbox};
+pub use room::Room;
 pub use settings::{MailSettings, MailSettingsError};

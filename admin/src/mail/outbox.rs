@@ -1,21 +1,26 @@
 //! Mails on their way to the SMTP server.
 
-use super::letters::{Invitation, LetterError, MemberJoined};
+use super::letters::LetterError;
+use super::quota::{self, Quotas};
+use super::room::{Place, Room};
 use super::settings::MailSettings;
-use backon::{ExponentialBuilder, Retryable};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
+use uuid::Uuid;
 
-/// Mails that may be on their way at a time; a notice to many members counts as one.
+/// Mails that may be on their way at a time; a notice to many members counts as one, and one that
+/// waits for another try not at all.
 const MAILS_MAX: usize = 1_000;
+/// Mails that may wait for another try at a time; more are given up.
+const RESTING_MAX: usize = 5_000;
 /// Conversations with the server at a time.
 const CONVERSATIONS_MAX: usize = 4;
 /// How long one conversation may take.
@@ -25,14 +30,27 @@ const RETRIES_MAX: usize = 5;
 /// How much longer each pause is than the one before.
 const RETRY_FACTOR: f32 = 4.0;
 
-/// There is no room for more mails; the server must be away or slow.
+/// There is no room for more mails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{MAILS_MAX} mails are on their way already")]
-pub struct OutboxFull;
+pub enum NoRoom {
+    /// For nobody's: the server must be away or slow.
+    #[error("{MAILS_MAX} mails are on their way already")]
+    Full,
+    /// For those of this organization.
+    #[error(
+        "the organization has {} mails on their way already, or had {} in an hour",
+        quota::MAILS_MAX,
+        quota::MAILS_PER_HOUR_MAX
+    )]
+    Quota {
+        /// When to come back.
+        wait: Duration,
+    },
+}
 
 /// Why a mail was not delivered.
 #[derive(Debug, Error)]
-enum DeliveryError {
+pub(super) enum DeliveryError {
     #[error(transparent)]
     Letter(#[from] LetterError),
     #[error("the SMTP server: {0}")]
@@ -45,18 +63,13 @@ enum DeliveryError {
 #[derive(Clone, Debug)]
 pub struct Outbox {
     server: AsyncSmtpTransport<Tokio1Executor>,
-    from: Mailbox,
+    pub(super) from: Mailbox,
     retry_pause: Duration,
-    room: Arc<Semaphore>,
+    quotas: Arc<Quotas>,
+    pub(super) places: Arc<Semaphore>,
+    pub(super) resting: Arc<Semaphore>,
     conversations: Arc<Semaphore>,
-    tasks: TaskTracker,
-}
-
-/// Room for mails, taken before what they tell of is committed. Dropping it gives it back.
-#[derive(Debug)]
-pub struct Room {
-    outbox: Outbox,
-    permits: OwnedSemaphorePermit,
+    pub(super) tasks: TaskTracker,
 }
 
 // === impl Outbox ===
@@ -69,22 +82,27 @@ impl Outbox {
             server: settings.server.build(),
             from: settings.from,
             retry_pause: settings.retry_pause,
-            room: Arc::new(Semaphore::new(MAILS_MAX)),
+            quotas: Arc::default(),
+            places: Arc::new(Semaphore::new(MAILS_MAX)),
+            resting: Arc::new(Semaphore::new(RESTING_MAX)),
             conversations: Arc::new(Semaphore::new(CONVERSATIONS_MAX)),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// Takes room for so many mails.
+    /// Takes room for so many mails of an organization.
     ///
     /// # Errors
     ///
-    /// Too many are on their way: try again later.
-    pub fn reserve(&self, mails: u32) -> Result<Room, OutboxFull> {
-        let permits = Arc::clone(&self.room).try_acquire_many_owned(mails);
+    /// Too many are on their way, or too many of the organization's: try again later.
+    pub fn reserve(&self, organization: Uuid, mails: u32) -> Result<Room, NoRoom> {
+        let share = self.quotas.take(organization, mails);
+        let share = share.map_err(|wait| NoRoom::Quota { wait })?;
+        let places = Arc::clone(&self.places).try_acquire_many_owned(mails);
         Ok(Room {
             outbox: self.clone(),
-            permits: permits.map_err(|_| OutboxFull)?,
+            places: places.map_err(|_| NoRoom::Full)?,
+            share,
         })
     }
 
@@ -98,18 +116,30 @@ impl Outbox {
     }
 
     /// Delivers one letter, trying again where that may help.
-    async fn deliver(&self, letter: &Message) -> Result<(), DeliveryError> {
-        let pauses = ExponentialBuilder::new()
+    pub(super) async fn deliver(
+        &self,
+        letter: &Message,
+        place: &mut Place,
+    ) -> Result<(), DeliveryError> {
+        let mut pauses = ExponentialBuilder::new()
             .with_min_delay(self.retry_pause)
             .with_factor(RETRY_FACTOR)
             .with_max_times(RETRIES_MAX)
             .without_max_delay()
-            .with_jitter();
-        (|| self.converse(letter))
-            .retry(pauses)
-            .when(may_pass)
-            .notify(|error, pause| tracing::info!(%error, ?pause, "a mail waits for another try"))
-            .await
+            .with_jitter()
+            .build();
+        loop {
+            let Err(error) = self.converse(letter).await else {
+                return Ok(());
+            };
+            let Some(pause) = pauses.next().filter(|_| may_pass(&error)) else {
+                return Err(error);
+            };
+            tracing::info!(%error, ?pause, "a mail waits for another try");
+            if !place.rest(self, pause).await {
+                return Err(error);
+            }
+        }
     }
 
     async fn converse(&self, letter: &Message) -> Result<(), DeliveryError> {
@@ -122,55 +152,11 @@ impl Outbox {
     }
 }
 
-// === impl Room ===
-
-impl Room {
-    /// Sends one invitation; takes one place.
-    pub fn invite(&mut self, invitation: Invitation) {
-        let outbox = self.outbox.clone();
-        let permit = self.permits.split(1);
-        let sent = async move {
-            let outcome = match invitation.letter(&outbox.from) {
-                Ok(letter) => outbox.deliver(&letter).await,
-                Err(error) => Err(error.into()),
-            };
-            report("invitation", outcome);
-            drop(permit);
-        };
-        self.outbox.tasks.spawn(sent.in_current_span());
-    }
-
-    /// Tells each of the recipients, one after the other; takes one place.
-    pub fn announce(&mut self, joined: MemberJoined, recipients: Vec<String>) {
-        let outbox = self.outbox.clone();
-        let permit = self.permits.split(1);
-        let sent = async move {
-            for recipient in recipients {
-                let outcome = match joined.letter(&outbox.from, &recipient) {
-                    Ok(letter) => outbox.deliver(&letter).await,
-                    Err(error) => Err(error.into()),
-                };
-                report("member joined", outcome);
-            }
-            drop(permit);
-        };
-        self.outbox.tasks.spawn(sent.in_current_span());
-    }
-}
-
 /// Whether another try may go better: not when the server refuses for good.
 fn may_pass(error: &DeliveryError) -> bool {
     match error {
         DeliveryError::Letter(_) => false,
         DeliveryError::Smtp(error) => !error.is_permanent() && !error.is_client(),
         DeliveryError::Slow => true,
-    }
-}
-
-/// The log has the kind and the reason; neither texts nor links.
-fn report(kind: &'static str, outcome: Result<(), DeliveryError>) {
-    match outcome {
-        Ok(()) => tracing::info!(kind, "sent a mail"),
-        Err(error) => tracing::warn!(kind, %error, "could not send a mail"),
     }
 }

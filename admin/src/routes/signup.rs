@@ -153,7 +153,7 @@ fn announce(context: &Context, joined: &Joined) {
     if joined.to_tell.is_empty() {
         return;
     }
-    match outbox.reserve(1) {
+    match outbox.reserve(joined.organization.id, 1) {
         Ok(mut room) => {
             let user = &joined.member.user;
             let name = format!("{} {}", user.first_name, user.last_name);

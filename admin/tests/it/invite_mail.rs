@@ -4,6 +4,7 @@ use crate::Fixture;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 const ALL: &str = "/api/organizations/@current/invites/";
 
@@ -118,7 +119,8 @@ async fn an_invite_is_mailed_unless_that_is_not_wanted() {
 async fn where_no_mail_can_wait_nothing_is_kept() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
-    let held = outbox.reserve(990).unwrap();
+    let held = [100, 100, 100, 100, 100, 100, 100, 100, 100, 90];
+    let held = held.map(|mails| outbox.reserve(Uuid::new_v4(), mails).unwrap());
     let fixture = Fixture::with_services(|services| {
         services.outbox = Some(outbox);
         services.config.public_url = Some("https://millrace.example".to_owned());
@@ -133,6 +135,30 @@ async fn where_no_mail_can_wait_nothing_is_kept() {
     let fits = fixture.call("POST", &path, &bulk.take(10).collect()).await;
     assert_eq!(fits.status, 200);
     drop(held);
+}
+
+#[tokio::test]
+async fn an_organization_that_mails_too_many_is_told_when_to_go_on() {
+    let smtp = SmtpServer::start(&["--silent"], false).await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    let fixture = Fixture::with_services(|services| {
+        services.outbox = Some(outbox.clone());
+        services.config.public_url = Some("https://millrace.example".to_owned());
+    })
+    .await;
+    let held = outbox.reserve(fixture.made.organization_id, 99).unwrap();
+    let bulk = json!([{ "target_email": "a@b.example" }, { "target_email": "c@b.example" }]);
+    let path = format!("{ALL}bulk/");
+    let refused = fixture.call("POST", &path, &bulk).await;
+    assert_eq!(refused.error(), (429, "throttled", None));
+    assert!(!refused.header("retry-after").is_empty());
+    assert_eq!(fixture.get(ALL).await.body["count"], 0);
+    let other = json!({ "name": "Other" });
+    let other = fixture.call("POST", "/api/organizations/", &other).await;
+    let theirs = path.replace("@current", other.body["id"].as_str().unwrap());
+    assert_eq!(fixture.call("POST", &theirs, &bulk).await.status, 200);
+    drop(held);
+    assert_eq!(fixture.call("POST", &path, &bulk).await.status, 200);
 }
 
 /// The secret of the link in a mail.

@@ -1,9 +1,12 @@
 //! Mail through a real SMTP conversation.
 
 use crate::servers::smtp::SmtpServer;
-use millrace_admin::mail::{Invitation, MailSettings, MemberJoined, Outbox, OutboxFull};
+use millrace_admin::mail::{Invitation, MailSettings, MemberJoined, NoRoom, Outbox};
 use serde_json::json;
 use std::time::Duration;
+use uuid::Uuid;
+
+const ACME: Uuid = Uuid::from_u128(1);
 
 fn invitation() -> Invitation {
     Invitation {
@@ -19,7 +22,7 @@ fn invitation() -> Invitation {
 }
 
 fn invite(outbox: &Outbox, invitation: Invitation) {
-    outbox.reserve(1).unwrap().invite(invitation);
+    outbox.reserve(ACME, 1).unwrap().invite(invitation);
 }
 
 async fn delivered_by(outbox: &Outbox) {
@@ -163,7 +166,10 @@ async fn members_are_told_one_by_one() {
     };
     let recipients = ["ann@example.com", "no address", "cy@example.com"];
     let recipients = recipients.map(str::to_owned).to_vec();
-    outbox.reserve(1).unwrap().announce(joined, recipients);
+    outbox
+        .reserve(ACME, 1)
+        .unwrap()
+        .announce(joined, recipients);
     for to in ["ann@example.com", "cy@example.com"] {
         let mail = smtp.server.next().await;
         assert_eq!(mail["to"], json!([to]));
@@ -176,21 +182,47 @@ async fn members_are_told_one_by_one() {
 async fn a_silent_server_fills_the_outbox_and_ends_with_the_grace() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
-    for _ in 0..50 {
-        let mut room = outbox.reserve(20).unwrap();
-        for _ in 0..20 {
+    for organization in 1..=10 {
+        let mut room = outbox.reserve(Uuid::from_u128(organization), 100).unwrap();
+        for _ in 0..100 {
             room.invite(invitation());
         }
     }
-    assert_eq!(outbox.reserve(1).unwrap_err(), OutboxFull);
+    let other = Uuid::from_u128(11);
+    assert_eq!(outbox.reserve(other, 1).unwrap_err(), NoRoom::Full);
     outbox.drain(Duration::ZERO).await;
 }
 
 #[tokio::test]
 async fn room_that_is_not_used_is_given_back() {
     let outbox = Outbox::new(MailSettings::new("smtp://127.0.0.1:9", "a@b.example", None).unwrap());
-    let room = outbox.reserve(1_000).unwrap();
-    assert_eq!(outbox.reserve(1).unwrap_err(), OutboxFull);
+    let all = || (1..=10).map(|id| outbox.reserve(Uuid::from_u128(id), 100));
+    let room: Vec<_> = all().collect::<Result<_, _>>().unwrap();
+    let other = Uuid::from_u128(11);
+    assert_eq!(outbox.reserve(other, 1).unwrap_err(), NoRoom::Full);
+    let more = outbox.reserve(ACME, 1);
+    assert!(matches!(more, Err(NoRoom::Quota { .. })), "{more:?}");
     drop(room);
-    assert!(outbox.reserve(1_000).is_ok());
+    assert!(all().all(|room| room.is_ok()));
+}
+
+#[tokio::test]
+async fn a_mail_that_waits_for_another_try_leaves_its_place_to_others() {
+    let smtp = SmtpServer::start(&["--refuse", "451", "1"], false).await;
+    let settings = smtp.settings("", "");
+    let outbox = Outbox::new(settings.with_retry_pause(Duration::from_secs(3_600)));
+    let sizes = [100, 100, 100, 100, 100, 100, 100, 100, 100, 99];
+    let held = sizes.map(|mails| outbox.reserve(Uuid::new_v4(), mails).unwrap());
+    let mut room = outbox.reserve(ACME, 1).unwrap();
+    assert_eq!(outbox.reserve(ACME, 1).unwrap_err(), NoRoom::Full);
+    room.invite(invitation());
+    while outbox.reserve(Uuid::new_v4(), 1).is_err() {
+        tokio::task::yield_now().await;
+    }
+    let share = outbox.reserve(ACME, 100);
+    assert!(
+        matches!(share, Err(NoRoom::Quota { .. })),
+        "it counts for its organization: {share:?}"
+    );
+    drop(held);
 }

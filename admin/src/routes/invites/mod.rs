@@ -7,7 +7,7 @@ mod wire;
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::mail::{Invitation, Room};
+use crate::mail::{Invitation, NoRoom, Room};
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::schema::Nothing;
@@ -24,6 +24,7 @@ const WRITE: [Need; 1] = [Need::write("organization_member")];
 const BAD_INVITE: &str = "The address is a member's already, or a project is unknown or its level \
                           above yours.";
 const ABOVE: &str = "The level is above yours.";
+const MAILED: &str = "The organization has sent too many mails; try again later.";
 const FULL: &str = "Too many mails are on their way; try again later.";
 
 /// This resource's rows of the table.
@@ -39,6 +40,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&WRITE)
             .fails(400, "invalid_input", BAD_INVITE)
             .fails(403, "permission_denied", ABOVE)
+            .fails(429, "throttled", MAILED)
             .fails(503, "unavailable", FULL),
         Operation::delete(ONE, delete)
             .about("Withdraw an invite")
@@ -51,6 +53,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .fails(400, "invalid_input", BAD_INVITE)
             .fails(400, "duplicate", "An address is in the list twice.")
             .fails(403, "permission_denied", ABOVE)
+            .fails(429, "throttled", MAILED)
             .fails(503, "unavailable", FULL),
         Operation::action(RESEND, resend)
             .about("Send an invite again")
@@ -58,6 +61,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&WRITE)
             .fails(400, "invalid_input", "The address is a member's by now.")
             .fails(403, "permission_denied", ABOVE)
+            .fails(429, "throttled", MAILED)
             .fails(503, "unavailable", FULL),
     ]
 }
@@ -133,9 +137,13 @@ fn room_for(context: &Context, mails: usize) -> Result<Option<Room>, ApiError> {
         return Ok(None);
     };
     let mails = u32::try_from(mails).unwrap_or(u32::MAX);
-    let room = outbox.reserve(mails).map_err(|full| {
-        tracing::warn!(%full, "an invite was refused");
-        ApiError::unavailable()
+    let room = outbox.reserve(context.organization_id()?, mails);
+    let room = room.map_err(|no_room| {
+        tracing::warn!(%no_room, "an invite was refused");
+        match no_room {
+            NoRoom::Full => ApiError::unavailable(),
+            NoRoom::Quota { wait } => ApiError::too_many_mails(wait),
+        }
     })?;
     Ok(Some(room))
 }

@@ -1,0 +1,181 @@
+//! How much mail an organization may have on its way, and send in an hour: one that writes to
+//! many strangers, or to servers that do not take its mails, leaves room for the others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// Mails of an organization that may be on their way at a time.
+pub(super) const MAILS_MAX: u32 = 100;
+/// Mails of an organization in an hour; so many at once, too.
+pub(super) const MAILS_PER_HOUR_MAX: u32 = 500;
+const HOUR: Duration = Duration::from_secs(3_600);
+/// Less than any mail.
+const ROUNDING: f64 = 1e-6;
+/// When to come back where the mails on their way are too many: some arrive by then.
+const PLACE_WAIT: Duration = Duration::from_secs(60);
+
+/// What each organization uses of its share. State is in memory: a restart forgives.
+#[derive(Debug, Default)]
+pub(super) struct Quotas {
+    accounts: Mutex<HashMap<Uuid, Account>>,
+}
+
+#[derive(Debug)]
+struct Account {
+    on_their_way: u32,
+    /// Mails of the past, less what the time since gave back.
+    sent: f64,
+    /// When `sent` was right.
+    at: Instant,
+}
+
+/// Mails that count; those that are not on their way any more cease to when this is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    quotas: Arc<Quotas>,
+    organization: Uuid,
+    mails: u32,
+    /// Mails that were not sent do not count for the hour.
+    is_sent: bool,
+}
+
+// === impl Quotas ===
+
+impl Quotas {
+    /// Counts mails of an organization.
+    ///
+    /// # Errors
+    ///
+    /// They are too many; how long to wait until they may not be.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        organization: Uuid,
+        mails: u32,
+    ) -> Result<Share, Duration> {
+        self.take_at(Instant::now(), organization, mails)
+    }
+
+    fn take_at(
+        self: &Arc<Self>,
+        now: Instant,
+        organization: Uuid,
+        mails: u32,
+    ) -> Result<Share, Duration> {
+        let mut accounts = self.accounts();
+        accounts.retain(|_, account| account.settle(now));
+        let account = accounts.entry(organization).or_insert(Account {
+            on_their_way: 0,
+            sent: 0.0,
+            at: now,
+        });
+        let above = account.sent + f64::from(mails) - f64::from(MAILS_PER_HOUR_MAX);
+        if above > ROUNDING {
+            return Err(HOUR.mul_f64(above / f64::from(MAILS_PER_HOUR_MAX)));
+        }
+        if account.on_their_way + mails > MAILS_MAX {
+            return Err(PLACE_WAIT);
+        }
+        account.on_their_way += mails;
+        account.sent += f64::from(mails);
+        Ok(Share {
+            quotas: self.clone(),
+            organization,
+            mails,
+            is_sent: false,
+        })
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, HashMap<Uuid, Account>> {
+        let accounts = self.accounts.lock();
+        accounts.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Account ===
+
+impl Account {
+    /// Gives back what time gives back; `false` if nothing counts any more.
+    fn settle(&mut self, now: Instant) -> bool {
+        let hours = (now - self.at).as_secs_f64() / HOUR.as_secs_f64();
+        self.sent = (self.sent - hours * f64::from(MAILS_PER_HOUR_MAX)).max(0.0);
+        self.at = now;
+        self.on_their_way > 0 || self.sent > 0.0
+    }
+}
+
+// === impl Share ===
+
+impl Share {
+    /// One of the mails, which is sent now.
+    pub(super) fn send_one(&mut self) -> Self {
+        self.mails = self.mails.saturating_sub(1);
+        Self {
+            quotas: self.quotas.clone(),
+            organization: self.organization,
+            mails: 1,
+            is_sent: true,
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut accounts = self.quotas.accounts();
+        if let Some(account) = accounts.get_mut(&self.organization) {
+            account.on_their_way = account.on_their_way.saturating_sub(self.mails);
+            if !self.is_sent {
+                account.sent = (account.sent - f64::from(self.mails)).max(0.0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACME: Uuid = Uuid::from_u128(1);
+    const OTHER: Uuid = Uuid::from_u128(2);
+
+    #[test]
+    fn an_organization_has_its_places_and_no_more() {
+        let quotas = Arc::<Quotas>::default();
+        let mut most = quotas.take(ACME, MAILS_MAX).unwrap();
+        assert_eq!(quotas.take(ACME, 1).unwrap_err(), PLACE_WAIT);
+        drop(quotas.take(OTHER, MAILS_MAX).unwrap());
+        drop(most.send_one());
+        assert!(quotas.take(ACME, 1).is_ok(), "its place is free again");
+        drop(most);
+        assert!(quotas.take(ACME, MAILS_MAX).is_ok());
+    }
+
+    #[test]
+    fn an_organization_has_its_hour_and_no_more() {
+        let quotas = Arc::<Quotas>::default();
+        let begun = Instant::now();
+        for _ in 0..MAILS_PER_HOUR_MAX {
+            drop(quotas.take_at(begun, ACME, 1).unwrap().send_one());
+        }
+        let wait = quotas.take_at(begun, ACME, 10).unwrap_err();
+        assert_eq!(wait.as_secs_f64().round(), 72.0);
+        drop(quotas.take_at(begun, OTHER, 1).unwrap());
+        let later = begun + wait;
+        for _ in 0..10 {
+            drop(quotas.take_at(later, ACME, 1).unwrap().send_one());
+        }
+        assert!(quotas.take_at(later, ACME, 1).is_err());
+        drop(quotas.take_at(later + HOUR, OTHER, 1).unwrap());
+        assert!(!quotas.accounts().contains_key(&ACME), "it is forgotten");
+    }
+
+    #[test]
+    fn mails_that_were_not_sent_do_not_count() {
+        let quotas = Arc::<Quotas>::default();
+        for _ in 0..20 {
+            drop(quotas.take(ACME, MAILS_MAX).unwrap());
+        }
+        assert!(quotas.take(ACME, MAILS_MAX).is_ok());
+    }
+}
