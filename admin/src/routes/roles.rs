@@ -29,7 +29,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     let rows = vec![
         Operation::list(ALL, list)
             .about("List the roles of an organization")
-            .note("Each with the members who have it.")
+            .note("Each with the first of the members who have it.")
             .query("id", "string", "Only the role with this id.")
             .query("name", "string", "Only the role with exactly this name.")
             .query(
@@ -95,7 +95,8 @@ struct RoleBody {
     created_at: Timestamp,
     /// Null: the operator, or gone.
     created_by: Option<UserBody>,
-    /// Who has it, who got it first first.
+    /// Who has it, who got it first first: the first 1 000, or less of them where a page of roles
+    /// would have more than 10 000 in all. The list of its memberships has everybody.
     members: Vec<RoleMemberBody>,
 }
 

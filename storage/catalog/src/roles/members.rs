@@ -1,6 +1,6 @@
 //! Who has a role.
 
-use super::{must_find, role_deed};
+use super::{first, must_find, role_deed};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -169,12 +169,15 @@ pub(super) async fn role_to_change(
     must_find(within, organization_id, id).await
 }
 
-/// Those who have any of some roles, in one statement.
+/// The first of those who have some roles, in one statement.
 pub(super) async fn of_roles<C: ConnectionTrait>(
     db: &C,
-    role_ids: impl IntoIterator<Item = Uuid>,
+    role_ids: &[Uuid],
 ) -> Result<Vec<RoleMember>, DbErr> {
-    let query = holders::Entity::find().filter(holders::Column::RoleId.is_in(role_ids));
+    let Some(first) = first::of_roles(role_ids) else {
+        return Ok(Vec::new());
+    };
+    let query = holders::Entity::find().filter(holders::Column::Id.in_subquery(first));
     with_members(db, in_order(query)).await
 }
 

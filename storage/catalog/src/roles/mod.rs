@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `write` | making, changing and deleting them |
 //! | `members` | who has them |
+//! | `first` | whom of those a role is answered with; no I/O |
 //!
 //! A role says nothing of levels: who has it may do as much as before. Front ends read it.
 
+mod first;
 mod members;
 mod write;
 
@@ -34,7 +36,8 @@ pub struct SeenRole {
     pub role: roles::Model,
     /// `None`: the operator, or gone.
     pub created_by: Option<users::Model>,
-    /// Who got it first first.
+    /// Who got it first first: the first 1 000, or less of them where a page of roles would have
+    /// more than 10 000 in all. [`Catalog::role_members_of`] has everybody.
     pub members: Vec<RoleMember>,
 }
 
@@ -139,9 +142,9 @@ async fn seen<C: ConnectionTrait>(
         .into();
     let query = query.join(JoinType::LeftJoin, maker);
     let found = query.select_also(users::Entity).all(db).await?;
-    let ids = found.iter().map(|(role, _)| role.id);
+    let ids: Vec<_> = found.iter().map(|(role, _)| role.id).collect();
     let mut members: HashMap<Uuid, Vec<RoleMember>> = HashMap::new();
-    for member in members::of_roles(db, ids).await? {
+    for member in members::of_roles(db, &ids).await? {
         members
             .entry(member.record.role_id)
             .or_default()

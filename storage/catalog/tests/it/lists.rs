@@ -23,9 +23,10 @@ const STATEMENTS_MAX: usize = 3;
 const ROWS: u32 = 1000;
 /// Lists that something else keeps short, so that SQLite may sort them: memberships of one person,
 /// projects of an organization (1500), keys of one person (100), plugins of an organization, the
-/// newest ten runs of each export of a page.
-const SORTED: [&str; 6] = [
+/// newest ten runs of each export of a page, the first members of its roles.
+const SORTED: [&str; 7] = [
     "exports",
+    "roles",
     "organizations",
     "keys",
     "plugins",
@@ -181,7 +182,13 @@ async fn sqlite_reads_every_list_by_an_index_and_in_its_order() {
             let plan = database.sqlite_plan(&sql).await.unwrap();
             let may_sort = SORTED.contains(&name);
             let is_slow = |line: &String| {
-                line.starts_with("SCAN ") || (line.contains("TEMP B-TREE") && !may_sort)
+                // What subqueries found by an index is no table.
+                let scanned = line.strip_prefix("SCAN ");
+                let found = |name: &str| {
+                    ["part", "first", "numbered"].contains(&name) || name.starts_with("(subquery")
+                };
+                scanned.is_some_and(|name| !found(name))
+                    || (line.contains("TEMP B-TREE") && !may_sort)
             };
             if plan.iter().any(is_slow) {
                 let sql = sql.replace("?, ", "");
