@@ -3,6 +3,15 @@
 use crate::Fixture;
 use serde_json::{Value, json};
 
+on_both!(
+    texts_are_checked,
+    the_first_wrong_field_is_named,
+    lists_and_times_are_checked,
+    what_is_no_json_or_too_long_is_refused,
+    nothing_is_changed_by_fields_that_are_read_only_or_unknown,
+    a_list_that_is_too_long_is_refused_before_its_items,
+);
+
 const ORGANIZATIONS: &str = "/api/organizations/";
 const ORGANIZATION: &str = "/api/organizations/@current/";
 const KEYS: &str = "/api/personal_api_keys/";
@@ -28,7 +37,6 @@ async fn assert_refused(table: impl IntoIterator<Item = Case>) {
     }
 }
 
-#[tokio::test]
 async fn texts_are_checked() {
     let table = [
         (json!({}), "required"),
@@ -43,7 +51,6 @@ async fn texts_are_checked() {
     assert_refused(table.map(posts)).await;
 }
 
-#[tokio::test]
 async fn the_first_wrong_field_is_named() {
     let zone = json!({ "name": "A", "timezone": "Mars/Base" });
     let (yes, null) = (json!({ "enforce_2fa": "yes" }), json!({ "name": null }));
@@ -59,7 +66,6 @@ async fn the_first_wrong_field_is_named() {
     .await;
 }
 
-#[tokio::test]
 async fn lists_and_times_are_checked() {
     let naive = json!("2099-01-01T00:00:00");
     let past = json!("2001-01-01T00:00:00Z");
@@ -91,7 +97,6 @@ async fn lists_and_times_are_checked() {
     assert_refused(table.map(posts)).await;
 }
 
-#[tokio::test]
 async fn what_is_no_json_or_too_long_is_refused() {
     let fixture = Fixture::new().await;
     let bearer = format!("Bearer {}", fixture.owner_key());
@@ -137,7 +142,6 @@ async fn what_is_no_json_or_too_long_is_refused() {
     }
 }
 
-#[tokio::test]
 async fn nothing_is_changed_by_fields_that_are_read_only_or_unknown() {
     let fixture = Fixture::new().await;
     let before = fixture.get(ORGANIZATION).await.body;
@@ -146,7 +150,6 @@ async fn nothing_is_changed_by_fields_that_are_read_only_or_unknown() {
     assert_eq!((after.status, after.body), (200, before));
 }
 
-#[tokio::test]
 async fn a_list_that_is_too_long_is_refused_before_its_items() {
     let fixture = Fixture::new().await;
     let bulk = format!("{ORGANIZATION}invites/bulk/");

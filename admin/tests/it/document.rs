@@ -3,6 +3,12 @@
 use crate::Fixture;
 use serde_json::Value;
 
+on_both!(
+    document_and_router_hold_together,
+    what_is_answered_is_what_the_document_says,
+    the_page_loads_nothing_from_elsewhere,
+);
+
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
 
 fn filled(template: &str) -> String {
@@ -16,7 +22,6 @@ fn filled(template: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-#[tokio::test]
 async fn document_and_router_hold_together() {
     let fixture = Fixture::new().await;
     let document = fixture.get("/api/schema/").await;
@@ -68,7 +73,6 @@ async fn document_and_router_hold_together() {
     }
 }
 
-#[tokio::test]
 async fn what_is_answered_is_what_the_document_says() {
     let fixture = Fixture::new().await;
     let document = fixture.get("/api/schema/").await.body;
@@ -99,7 +103,6 @@ async fn what_is_answered_is_what_the_document_says() {
     assert!(checked >= 8, "{checked}");
 }
 
-#[tokio::test]
 async fn the_page_loads_nothing_from_elsewhere() {
     let fixture = Fixture::new().await;
     let page = fixture.page("/api/docs/").await;

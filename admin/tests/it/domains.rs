@@ -7,6 +7,18 @@ use millrace_catalog::{Actor, Level};
 use rcgen::generate_simple_self_signed;
 use serde_json::{Value, json};
 
+on_both!(
+    a_domain_is_kept_in_one_form_with_a_challenge_for_life,
+    what_is_no_domain_is_refused,
+    the_proof_is_looked_up_and_without_it_nothing_changes,
+    silence_of_the_nameserver_proves_nothing,
+    who_proves_a_domain_first_has_it,
+    what_speaks_for_a_domain_waits_for_its_proof,
+    saml_is_there_once_all_three_fields_are,
+    members_read_and_administrators_write,
+    what_an_operator_took_away_cannot_be_set,
+);
+
 const ALL: &str = "/api/organizations/@current/domains/";
 
 async fn with_dns(dns: &DnsServer) -> Fixture {
@@ -40,7 +52,6 @@ fn proof(domain: &Value) -> String {
     format!("_millrace-challenge.{name} 60 TXT \"{challenge}\"")
 }
 
-#[tokio::test]
 async fn a_domain_is_kept_in_one_form_with_a_challenge_for_life() {
     let fixture = Fixture::new().await;
     let body = json!({
@@ -78,7 +89,6 @@ async fn a_domain_is_kept_in_one_form_with_a_challenge_for_life() {
     assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
 }
 
-#[tokio::test]
 async fn what_is_no_domain_is_refused() {
     let fixture = Fixture::new().await;
     created(&fixture, "taken.example").await;
@@ -105,7 +115,6 @@ async fn what_is_no_domain_is_refused() {
     }
 }
 
-#[tokio::test]
 async fn the_proof_is_looked_up_and_without_it_nothing_changes() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;
@@ -159,7 +168,6 @@ async fn the_proof_is_looked_up_and_without_it_nothing_changes() {
     }
 }
 
-#[tokio::test]
 async fn silence_of_the_nameserver_proves_nothing() {
     let dns = DnsServer::start("").await;
     let client = dns.impatient_client();
@@ -169,7 +177,6 @@ async fn silence_of_the_nameserver_proves_nothing() {
     assert_eq!((answer.status, &answer.body), (200, &domain));
 }
 
-#[tokio::test]
 async fn who_proves_a_domain_first_has_it() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;
@@ -212,7 +219,6 @@ async fn who_proves_a_domain_first_has_it() {
     assert_eq!(foreign.error(), (404, "not_found", None));
 }
 
-#[tokio::test]
 async fn what_speaks_for_a_domain_waits_for_its_proof() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;
@@ -266,7 +272,6 @@ async fn what_speaks_for_a_domain_waits_for_its_proof() {
     assert_eq!(put.error(), (400, "required", Some("domain")));
 }
 
-#[tokio::test]
 async fn saml_is_there_once_all_three_fields_are() {
     let fixture = Fixture::new().await;
     let domain = created(&fixture, "acme.example").await;
@@ -314,7 +319,6 @@ async fn saml_is_there_once_all_three_fields_are() {
     }
 }
 
-#[tokio::test]
 async fn members_read_and_administrators_write() {
     let fixture = Fixture::new().await;
     let domain = created(&fixture, "acme.example").await;
@@ -339,7 +343,6 @@ async fn members_read_and_administrators_write() {
     }
 }
 
-#[tokio::test]
 async fn what_an_operator_took_away_cannot_be_set() {
     let mut dns = DnsServer::start("").await;
     let fixture = with_dns(&dns).await;

@@ -1,7 +1,7 @@
 //! The API over a catalog after its first start.
 
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{DatabaseKind, TestDatabase};
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, SecretKey,
     User,
@@ -14,12 +14,37 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter, Reply};
 
+tokio::task_local! {
+    /// What the fixtures of this test keep everything in.
+    static DATABASE: DatabaseKind;
+}
+
+/// Runs a test whose fixtures keep everything in such a database.
+pub async fn on(kind: DatabaseKind, test: impl Future<Output = ()>) {
+    DATABASE.scope(kind, test).await;
+}
+
 pub struct Fixture {
     pub catalog: Catalog,
     pub made: Bootstrap,
     keys: Mutex<BTreeMap<(String, Vec<String>), String>>,
     api: BoxedFilter<(Response,)>,
     database: TestDatabase,
+}
+
+/// What a fixture had when it ended.
+pub struct Snapshot {
+    database: TestDatabase,
+    made: Bootstrap,
+}
+
+impl Snapshot {
+    /// A fixture that begins here, with collaborators of the test's own.
+    pub async fn open(&self, set: impl FnOnce(&mut Services)) -> Fixture {
+        let database = self.database.copy().await.unwrap();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        Fixture::over(database, catalog, self.made.clone(), set)
+    }
 }
 
 /// What was answered.
@@ -55,17 +80,21 @@ impl Fixture {
 
     /// With collaborators of the test's own.
     pub async fn with_services(set: impl FnOnce(&mut Services)) -> Self {
-        let database = TestDatabase::sqlite();
+        let kind = DATABASE.try_with(|kind| *kind);
+        let kind = kind.expect("tests with a fixture are named in `on_both!`");
+        let database = TestDatabase::of(kind).await;
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
         Self::over(database, catalog, made.unwrap().unwrap(), set)
     }
 
-    /// Another one with everything that this one has by now, and collaborators of the test's own.
-    pub async fn copy(&self, set: impl FnOnce(&mut Services)) -> Self {
-        let database = self.database.copy().await.unwrap();
-        let catalog = Catalog::open(database.url()).await.unwrap();
-        Self::over(database, catalog, self.made.clone(), set)
+    /// Ends this one; others begin with what it had.
+    pub async fn snapshot(self) -> Snapshot {
+        self.catalog.close().await.unwrap();
+        Snapshot {
+            database: self.database,
+            made: self.made,
+        }
     }
 
     fn over(
@@ -151,7 +180,7 @@ impl Fixture {
     pub async fn contents(&self) -> BTreeSet<String> {
         self.execute("UPDATE personal_api_keys SET last_used_at = NULL")
             .await;
-        let contents = self.database.sqlite_contents().await.unwrap();
+        let contents = self.database.contents().await.unwrap();
         contents.into_iter().collect()
     }
 

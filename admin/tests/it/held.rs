@@ -10,6 +10,12 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
+on_both!(
+    a_key_that_ends_while_a_body_is_on_its_way_writes_nothing,
+    a_version_is_compared_with_the_project_as_it_is_when_the_body_is_there,
+    nobody_waits_for_the_nameserver_of_a_domain_but_who_asked_for_it,
+);
+
 const INVITES: &str = "/api/organizations/@current/invites/";
 const KEYS: &str = "/api/personal_api_keys/";
 const PROJECT: &str = "/api/organizations/@current/projects/@current/";
@@ -46,7 +52,6 @@ impl Held {
     }
 }
 
-#[tokio::test]
 async fn a_key_that_ends_while_a_body_is_on_its_way_writes_nothing() {
     let served = Served::start_unthrottled().await;
     let fixture = &served.fixture;
@@ -85,7 +90,6 @@ async fn a_key_that_ends_while_a_body_is_on_its_way_writes_nothing() {
     served.stop().await;
 }
 
-#[tokio::test]
 async fn a_version_is_compared_with_the_project_as_it_is_when_the_body_is_there() {
     let served = Served::start_unthrottled().await;
     let fixture = &served.fixture;
@@ -106,7 +110,6 @@ async fn a_version_is_compared_with_the_project_as_it_is_when_the_body_is_there(
     served.stop().await;
 }
 
-#[tokio::test]
 async fn nobody_waits_for_the_nameserver_of_a_domain_but_who_asked_for_it() {
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let nameserver = silent.local_addr().unwrap();

@@ -6,6 +6,14 @@ use millrace_catalog::{Actor, Level, NewPersonalKey, Scopes};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+on_both!(
+    every_operation_asks_for_its_scope_level_and_organization,
+    a_migration_is_asked_for_decided_and_finished,
+    what_was_rejected_can_be_approved_but_not_finished,
+    bad_requests_are_named,
+    the_operator_decides_for_organizations_of_others,
+);
+
 const ALL: &str = "/api/organizations/@current/historical_migrations/";
 
 async fn operator(fixture: &Fixture) -> String {
@@ -52,7 +60,6 @@ async fn deeds(fixture: &Fixture) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
 async fn every_operation_asks_for_its_scope_level_and_organization() {
     const READ: &[&str] = &["historical_migration:read", "historical_migration:write"];
     const WRITE: &[&str] = &["historical_migration:write", "*"];
@@ -77,7 +84,6 @@ async fn every_operation_asks_for_its_scope_level_and_organization() {
     assert_eq!(answer.status, 405);
 }
 
-#[tokio::test]
 async fn a_migration_is_asked_for_decided_and_finished() {
     let fixture = Fixture::new().await;
     let operator = operator(&fixture).await;
@@ -146,7 +152,6 @@ async fn a_migration_is_asked_for_decided_and_finished() {
     assert_eq!(deeds(&fixture).await, ["updated", "updated", "created"]);
 }
 
-#[tokio::test]
 async fn what_was_rejected_can_be_approved_but_not_finished() {
     let fixture = Fixture::new().await;
     let operator = operator(&fixture).await;
@@ -168,7 +173,6 @@ async fn what_was_rejected_can_be_approved_but_not_finished() {
     assert_eq!(approved.body["state"], "approved");
 }
 
-#[tokio::test]
 async fn bad_requests_are_named() {
     let fixture = Fixture::new().await;
     let (_, path) = asked(&fixture).await;
@@ -213,7 +217,6 @@ async fn bad_requests_are_named() {
     }
 }
 
-#[tokio::test]
 async fn the_operator_decides_for_organizations_of_others() {
     let fixture = Fixture::new().await;
     let own = fixture.made.organization_id;

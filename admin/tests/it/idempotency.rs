@@ -4,6 +4,14 @@ use crate::Fixture;
 use crate::fixture::Answer;
 use serde_json::{Value, json};
 
+on_both!(
+    a_request_that_is_sent_again_is_made_once,
+    failures_are_not_kept,
+    secrets_are_null_in_the_replay,
+    keys_have_a_form,
+);
+on_both!(threads: of_many_at_the_same_time_one_is_made);
+
 const ALL: &str = "/api/organizations/";
 const KEYS: &str = "/api/personal_api_keys/";
 
@@ -16,7 +24,6 @@ async fn post(fixture: &Fixture, bearer: &str, path: &str, key: &str, body: &Val
         .await
 }
 
-#[tokio::test]
 async fn a_request_that_is_sent_again_is_made_once() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
@@ -51,7 +58,6 @@ async fn a_request_that_is_sent_again_is_made_once() {
     assert_eq!(fixture.get(ALL).await.body["count"], 4);
 }
 
-#[tokio::test]
 async fn failures_are_not_kept() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
@@ -70,7 +76,6 @@ async fn failures_are_not_kept() {
     );
 }
 
-#[tokio::test]
 async fn secrets_are_null_in_the_replay() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
@@ -83,7 +88,6 @@ async fn secrets_are_null_in_the_replay() {
     assert_eq!((again.status, again.body), (201, expected));
 }
 
-#[tokio::test]
 async fn keys_have_a_form() {
     let fixture = Fixture::new().await;
     let owner = fixture.owner_key();
@@ -98,7 +102,6 @@ async fn keys_have_a_form() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_at_the_same_time_one_is_made() {
     let fixture = std::sync::Arc::new(Fixture::new().await);
     let mut tasks = tokio::task::JoinSet::new();

@@ -6,6 +6,13 @@ use millrace_admin::mail::Outbox;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+on_both!(
+    every_change_is_in_the_activity_log_and_no_token,
+    an_invite_is_mailed_unless_that_is_not_wanted,
+    where_no_mail_can_wait_nothing_is_kept,
+    an_organization_that_mails_too_many_is_told_when_to_go_on,
+);
+
 const ALL: &str = "/api/organizations/@current/invites/";
 
 async fn invited(fixture: &Fixture, body: &Value) -> Value {
@@ -14,7 +21,6 @@ async fn invited(fixture: &Fixture, body: &Value) -> Value {
     answer.body
 }
 
-#[tokio::test]
 async fn every_change_is_in_the_activity_log_and_no_token() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
@@ -52,7 +58,6 @@ async fn every_change_is_in_the_activity_log_and_no_token() {
     }
 }
 
-#[tokio::test]
 async fn an_invite_is_mailed_unless_that_is_not_wanted() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));
@@ -115,7 +120,6 @@ async fn an_invite_is_mailed_unless_that_is_not_wanted() {
     assert_eq!(reached, ["a@example.org", "c@example.org"]);
 }
 
-#[tokio::test]
 async fn where_no_mail_can_wait_nothing_is_kept() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));
@@ -137,7 +141,6 @@ async fn where_no_mail_can_wait_nothing_is_kept() {
     drop(held);
 }
 
-#[tokio::test]
 async fn an_organization_that_mails_too_many_is_told_when_to_go_on() {
     let smtp = SmtpServer::start(&["--silent"], false).await;
     let outbox = Outbox::new(smtp.settings("", ""));

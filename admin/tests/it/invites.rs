@@ -4,6 +4,16 @@ use crate::Fixture;
 use millrace_catalog::Level::{Administrator, Member};
 use serde_json::{Value, json};
 
+on_both!(
+    an_invite_has_defaults_and_says_nothing_of_its_token,
+    an_address_is_one_and_no_header,
+    what_is_wrong_with_an_invite_is_told,
+    nobody_invites_above_their_own_level,
+    several_are_invited_or_none,
+    an_invite_is_replaced_resent_and_withdrawn,
+    members_invite_and_keys_need_the_scope,
+);
+
 const ALL: &str = "/api/organizations/@current/invites/";
 
 async fn invited(fixture: &Fixture, body: &Value) -> Value {
@@ -20,7 +30,6 @@ async fn count(fixture: &Fixture) -> Value {
     fixture.get(ALL).await.body["count"].clone()
 }
 
-#[tokio::test]
 async fn an_invite_has_defaults_and_says_nothing_of_its_token() {
     let fixture = Fixture::new().await;
     let body = json!({
@@ -57,7 +66,6 @@ async fn an_invite_has_defaults_and_says_nothing_of_its_token() {
     );
 }
 
-#[tokio::test]
 async fn an_address_is_one_and_no_header() {
     let fixture = Fixture::new().await;
     let long = format!("{}@b.example", "a".repeat(250));
@@ -85,7 +93,6 @@ async fn an_address_is_one_and_no_header() {
     assert_eq!(count(&fixture).await, 0);
 }
 
-#[tokio::test]
 async fn what_is_wrong_with_an_invite_is_told() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;
@@ -122,7 +129,6 @@ async fn what_is_wrong_with_an_invite_is_told() {
     assert_eq!(count(&fixture).await, 0);
 }
 
-#[tokio::test]
 async fn nobody_invites_above_their_own_level() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Member).await;
@@ -157,7 +163,6 @@ async fn nobody_invites_above_their_own_level() {
     assert_eq!(resend.error(), (403, "permission_denied", None));
 }
 
-#[tokio::test]
 async fn several_are_invited_or_none() {
     let fixture = Fixture::new().await;
     let bulk = format!("{ALL}bulk/");
@@ -212,7 +217,6 @@ async fn several_are_invited_or_none() {
     assert_eq!(count(&fixture).await, 21);
 }
 
-#[tokio::test]
 async fn an_invite_is_replaced_resent_and_withdrawn() {
     let fixture = Fixture::new().await;
     let first = invited(&fixture, &json!({ "target_email": "bob@example.org" })).await;
@@ -260,7 +264,6 @@ async fn an_invite_is_replaced_resent_and_withdrawn() {
     assert_eq!(count(&fixture).await, 0);
 }
 
-#[tokio::test]
 async fn members_invite_and_keys_need_the_scope() {
     let fixture = Fixture::new().await;
     let invite = invited(&fixture, &json!({ "target_email": "bob@example.org" })).await;

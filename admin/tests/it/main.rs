@@ -1,8 +1,8 @@
 //! The admin API over a real catalog.
 //!
-//! Rules: requests go through the routes without a socket, except in `server`, `held`,
-//! `proxy_rounds` and `conformance`; one catalog per
-//! test.
+//! Rules: every test of the API runs on SQLite and on PostgreSQL, through `on_both!`; requests go
+//! through the routes without a socket, except in `server`, `held`, `proxy_rounds` and
+//! `conformance`; one catalog per test.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +12,35 @@
     missing_docs,
     reason = "tests"
 )]
+
+/// Runs `async fn name()` once on each kind of database; `threads:` on a runtime of several.
+macro_rules! on_both {
+    (threads: $($name:ident),+ $(,)?) => {
+        on_both!(@ [flavor = "multi_thread", worker_threads = 4] $($name),+);
+    };
+    ($($name:ident),+ $(,)?) => {
+        on_both!(@ [flavor = "current_thread"] $($name),+);
+    };
+    (@ $runtime:tt $($name:ident),+) => { $(
+        on_both!(@one $runtime $name);
+    )+ };
+    (@one [$($runtime:tt)+] $name:ident) => {
+        mod $name {
+            use crate::fixture::on;
+            use millrace_catalog::testing::DatabaseKind;
+
+            #[tokio::test($($runtime)+)]
+            async fn sqlite() {
+                on(DatabaseKind::Sqlite, super::$name()).await;
+            }
+
+            #[tokio::test($($runtime)+)]
+            async fn postgres() {
+                on(DatabaseKind::Postgres, super::$name()).await;
+            }
+        }
+    };
+}
 
 mod access;
 mod batch_exports;

@@ -5,6 +5,15 @@ use millrace_catalog::Actor;
 use millrace_catalog::Level::{Administrator, Member, Owner};
 use serde_json::{Value, json};
 
+on_both!(
+    members_are_listed_who_came_first_first,
+    one_member_is_found_by_uuid_and_as_me,
+    levels_change_only_from_above,
+    levels_are_1_8_or_15_and_the_owner_who_gives_stays_one,
+    members_leave_or_are_removed_and_the_last_owner_stays,
+    scopes_and_organizations_are_kept_apart,
+);
+
 const ALL: &str = "/api/organizations/@current/members/";
 
 /// A fixture with one member of each level beside the first owner.
@@ -50,7 +59,6 @@ impl Team {
     }
 }
 
-#[tokio::test]
 async fn members_are_listed_who_came_first_first() {
     let team = Team::new().await;
     let list = team.fixture.get(ALL).await;
@@ -81,7 +89,6 @@ async fn members_are_listed_who_came_first_first() {
     assert_eq!(page.body["next"], Value::Null);
 }
 
-#[tokio::test]
 async fn one_member_is_found_by_uuid_and_as_me() {
     let team = Team::new().await;
     let path = team.path("mia").await;
@@ -105,7 +112,6 @@ async fn one_member_is_found_by_uuid_and_as_me() {
     }
 }
 
-#[tokio::test]
 async fn levels_change_only_from_above() {
     // Who sets whom to what, and what comes of it.
     let table = [
@@ -148,7 +154,6 @@ async fn levels_change_only_from_above() {
     }
 }
 
-#[tokio::test]
 async fn levels_are_1_8_or_15_and_the_owner_who_gives_stays_one() {
     let team = Team::new().await;
     let path = team.path("mia").await;
@@ -188,7 +193,6 @@ async fn levels_are_1_8_or_15_and_the_owner_who_gives_stays_one() {
     assert_eq!(team.level(&team.path("owner").await).await, 15);
 }
 
-#[tokio::test]
 async fn members_leave_or_are_removed_and_the_last_owner_stays() {
     let table = [
         ("mia", "mia", (204, "")),
@@ -228,7 +232,6 @@ async fn members_leave_or_are_removed_and_the_last_owner_stays() {
     assert_eq!(answer.error(), (400, "invalid_input", None));
 }
 
-#[tokio::test]
 async fn scopes_and_organizations_are_kept_apart() {
     let team = Team::new().await;
     let path = team.path("mia").await;

@@ -5,7 +5,17 @@ use millrace_catalog::Actor;
 use millrace_catalog::Level;
 use serde_json::{Value, json};
 
-#[tokio::test]
+on_both!(
+    organizations_are_listed_in_the_envelope,
+    one_organization_is_found_by_id_and_as_current,
+    unknown_foreign_and_malformed_have_one_answer,
+    pages_follow_one_another,
+    a_catalog_that_is_gone_is_503_without_details,
+    an_organization_is_made_changed_and_deleted,
+    levels_decide_who_may_do_what,
+    a_key_for_some_organizations_makes_no_other_one,
+);
+
 async fn organizations_are_listed_in_the_envelope() {
     let fixture = Fixture::new().await;
     for path in ["/api/organizations/", "/api/organizations"] {
@@ -35,7 +45,6 @@ async fn organizations_are_listed_in_the_envelope() {
     }
 }
 
-#[tokio::test]
 async fn one_organization_is_found_by_id_and_as_current() {
     let fixture = Fixture::new().await;
     let id = fixture.made.organization_id;
@@ -52,7 +61,6 @@ async fn one_organization_is_found_by_id_and_as_current() {
     }
 }
 
-#[tokio::test]
 async fn unknown_foreign_and_malformed_have_one_answer() {
     let fixture = Fixture::new().await;
     let foreign = fixture
@@ -87,7 +95,6 @@ async fn unknown_foreign_and_malformed_have_one_answer() {
     }
 }
 
-#[tokio::test]
 async fn pages_follow_one_another() {
     let fixture = Fixture::new().await;
     let owner = fixture
@@ -134,7 +141,6 @@ async fn pages_follow_one_another() {
     assert_eq!(previous, expected);
 }
 
-#[tokio::test]
 async fn a_catalog_that_is_gone_is_503_without_details() {
     let fixture = Fixture::new().await;
     fixture.catalog.close().await.unwrap();
@@ -151,7 +157,6 @@ async fn a_catalog_that_is_gone_is_503_without_details() {
     );
 }
 
-#[tokio::test]
 async fn an_organization_is_made_changed_and_deleted() {
     let fixture = Fixture::new().await;
     let made = fixture
@@ -200,7 +205,6 @@ async fn an_organization_is_made_changed_and_deleted() {
     assert_eq!(fixture.get(&path).await.status, 404);
 }
 
-#[tokio::test]
 async fn levels_decide_who_may_do_what() {
     let fixture = Fixture::new().await;
     let member = fixture.member("member@example.com", Level::Member).await;
@@ -244,7 +248,6 @@ async fn levels_decide_who_may_do_what() {
     }
 }
 
-#[tokio::test]
 async fn a_key_for_some_organizations_makes_no_other_one() {
     let fixture = Fixture::new().await;
     let only = json!([fixture.made.organization_id]);

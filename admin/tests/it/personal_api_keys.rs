@@ -3,9 +3,14 @@
 use crate::Fixture;
 use serde_json::{Value, json};
 
+on_both!(
+    a_key_is_made_read_changed_rolled_and_revoked,
+    a_key_makes_and_touches_only_what_fits_within_itself,
+    keys_of_others_are_not_there,
+);
+
 const ALL: &str = "/api/personal_api_keys/";
 
-#[tokio::test]
 async fn a_key_is_made_read_changed_rolled_and_revoked() {
     let fixture = Fixture::new().await;
     let new = json!({
@@ -52,7 +57,6 @@ async fn a_key_is_made_read_changed_rolled_and_revoked() {
     assert_eq!(fixture.get(&path).await.status, 404);
 }
 
-#[tokio::test]
 async fn a_key_makes_and_touches_only_what_fits_within_itself() {
     let fixture = Fixture::new().await;
     let weak = fixture.key(&["organization:write"]).await;
@@ -81,7 +85,6 @@ async fn a_key_makes_and_touches_only_what_fits_within_itself() {
     }
 }
 
-#[tokio::test]
 async fn keys_of_others_are_not_there() {
     let fixture = Fixture::new().await;
     fixture.user("other@example.com").await;

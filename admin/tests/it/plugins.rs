@@ -7,6 +7,22 @@ use millrace_catalog::{Actor, Family, Level, NewPersonalKey, PluginSetting, Plug
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+on_both!(
+    every_operation_asks_for_its_scope_and_organization,
+    members_write_unless_the_organization_says_otherwise,
+    a_plugin_is_made_read_changed_and_deleted_in_each_family,
+    bad_fields_are_named,
+    global_plugins_need_the_operator_and_are_seen_by_all,
+    the_source_decides_what_a_plugin_can_do,
+    bad_files_are_named,
+    the_catalogue_installs_checks_and_upgrades,
+    what_can_be_installed_is_a_list_in_pages,
+    uses_are_listed_without_secrets_and_the_rest_is_unused,
+    without_access_to_plugins_there_are_none,
+    a_plugin_made_for_another_view_is_made_and_seen_there,
+    secrets_of_an_address_are_in_no_answer_and_no_log,
+);
+
 const ORGANIZATION: &str = "/api/organizations/@current";
 const WEBHOOK: &str = "https://plugins.millrace.example/webhook";
 
@@ -27,7 +43,6 @@ fn ids(list: &Value) -> Vec<i64> {
     rows.map(|row| row["id"].as_i64().unwrap()).collect()
 }
 
-#[tokio::test]
 async fn every_operation_asks_for_its_scope_and_organization() {
     const READ: &[&str] = &["plugin:read", "plugin:write", "*"];
     const WRITE: &[&str] = &["plugin:write", "*"];
@@ -59,7 +74,6 @@ async fn every_operation_asks_for_its_scope_and_organization() {
     }
 }
 
-#[tokio::test]
 async fn members_write_unless_the_organization_says_otherwise() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Level::Member).await;
@@ -97,7 +111,6 @@ async fn members_write_unless_the_organization_says_otherwise() {
     }
 }
 
-#[tokio::test]
 async fn a_plugin_is_made_read_changed_and_deleted_in_each_family() {
     for family in Family::ALL {
         let fixture = Fixture::new().await;
@@ -160,7 +173,6 @@ async fn a_plugin_is_made_read_changed_and_deleted_in_each_family() {
     }
 }
 
-#[tokio::test]
 async fn bad_fields_are_named() {
     let fixture = Fixture::new().await;
     let (_, path) = made(&fixture, Family::Plugins, json!({})).await;
@@ -226,7 +238,6 @@ async fn bad_fields_are_named() {
     }
 }
 
-#[tokio::test]
 async fn global_plugins_need_the_operator_and_are_seen_by_all() {
     let fixture = Fixture::new().await;
     let operator = {
@@ -272,7 +283,6 @@ async fn global_plugins_need_the_operator_and_are_seen_by_all() {
     assert_eq!(refused.error(), (403, "permission_denied", None));
 }
 
-#[tokio::test]
 async fn the_source_decides_what_a_plugin_can_do() {
     let fixture = Fixture::new().await;
     let (_, path) = made(
@@ -328,7 +338,6 @@ async fn the_source_decides_what_a_plugin_can_do() {
     );
 }
 
-#[tokio::test]
 async fn bad_files_are_named() {
     let fixture = Fixture::new().await;
     let (_, path) = made(&fixture, Family::Destinations, json!({})).await;
@@ -359,7 +368,6 @@ async fn bad_files_are_named() {
     }
 }
 
-#[tokio::test]
 async fn the_catalogue_installs_checks_and_upgrades() {
     let folder = TempDir::new().unwrap();
     let publish = |tag: &str, method: &str| {
@@ -420,7 +428,6 @@ async fn the_catalogue_installs_checks_and_upgrades() {
     }
 }
 
-#[tokio::test]
 async fn what_can_be_installed_is_a_list_in_pages() {
     let fixture = Fixture::new().await;
     for family in Family::ALL {
@@ -456,7 +463,6 @@ async fn what_can_be_installed_is_a_list_in_pages() {
     );
 }
 
-#[tokio::test]
 async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
     let fixture = Fixture::new().await;
     let schema = json!([{ "key": "token", "secret": true }, { "key": "url" }]);
@@ -508,7 +514,6 @@ async fn uses_are_listed_without_secrets_and_the_rest_is_unused() {
     assert!(!log.body.to_string().contains("s3cret"));
 }
 
-#[tokio::test]
 async fn without_access_to_plugins_there_are_none() {
     let fixture = Fixture::new().await;
     let (_, path) = made(&fixture, Family::Plugins, json!({})).await;
@@ -550,7 +555,6 @@ async fn without_access_to_plugins_there_are_none() {
     }
 }
 
-#[tokio::test]
 async fn a_plugin_made_for_another_view_is_made_and_seen_there() {
     let fixture = Fixture::new().await;
     let new = json!({
@@ -570,7 +574,6 @@ async fn a_plugin_made_for_another_view_is_made_and_seen_there() {
     }
 }
 
-#[tokio::test]
 async fn secrets_of_an_address_are_in_no_answer_and_no_log() {
     let fixture = Fixture::new().await;
     let table = [

@@ -4,7 +4,13 @@ use crate::Fixture;
 use millrace_catalog::Actor;
 use serde_json::json;
 
-#[tokio::test]
+on_both!(
+    projects_are_found_by_id_and_as_current,
+    a_project_is_made_changed_and_deleted,
+    a_project_is_found_in_its_own_organization_only,
+    without_the_feature_there_is_one_project,
+);
+
 async fn projects_are_found_by_id_and_as_current() {
     let fixture = Fixture::new().await;
     let team = fixture.made.team_id;
@@ -21,7 +27,6 @@ async fn projects_are_found_by_id_and_as_current() {
     }
 }
 
-#[tokio::test]
 async fn a_project_is_made_changed_and_deleted() {
     let fixture = Fixture::new().await;
     let all = "/api/organizations/@current/projects/";
@@ -61,7 +66,6 @@ async fn a_project_is_made_changed_and_deleted() {
     assert_eq!(fixture.get(&path).await.status, 404);
 }
 
-#[tokio::test]
 async fn a_project_is_found_in_its_own_organization_only() {
     let fixture = Fixture::new().await;
     let made = fixture
@@ -81,7 +85,6 @@ async fn a_project_is_found_in_its_own_organization_only() {
     }
 }
 
-#[tokio::test]
 async fn without_the_feature_there_is_one_project() {
     let fixture = Fixture::new().await;
     let off = ["organizations_projects".to_owned()];

@@ -6,9 +6,15 @@ use millrace_admin::ApiConfig;
 use millrace_catalog::{Actor, Level};
 use serde_json::{Value, json};
 
+on_both!(
+    every_operation_asks_for_its_scope_level_and_organization,
+    a_record_is_made_read_and_deleted,
+    bad_domains_are_refused_and_good_ones_are_taken_once,
+    without_the_feature_there_are_no_records,
+);
+
 const ALL: &str = "/api/organizations/@current/proxy_records/";
 
-#[tokio::test]
 async fn every_operation_asks_for_its_scope_level_and_organization() {
     const READ: &[&str] = &[
         "proxy_record:read",
@@ -29,7 +35,6 @@ async fn every_operation_asks_for_its_scope_level_and_organization() {
     access::holds(&fixture, &rules).await;
 }
 
-#[tokio::test]
 async fn a_record_is_made_read_and_deleted() {
     let fixture = Fixture::with(ApiConfig {
         proxy_base_name: "proxy.millrace.example".to_owned(),
@@ -85,7 +90,6 @@ async fn a_record_is_made_read_and_deleted() {
     assert_eq!(log.body["results"][0]["activity"], "deleted");
 }
 
-#[tokio::test]
 async fn bad_domains_are_refused_and_good_ones_are_taken_once() {
     let fixture = Fixture::new().await;
     let table = [
@@ -125,7 +129,6 @@ async fn bad_domains_are_refused_and_good_ones_are_taken_once() {
     }
 }
 
-#[tokio::test]
 async fn without_the_feature_there_are_no_records() {
     let fixture = Fixture::new().await;
     let off = ["managed_reverse_proxy".to_owned()];

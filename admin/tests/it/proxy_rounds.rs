@@ -11,6 +11,12 @@ use millrace_catalog::SecretKey;
 use serde_json::{Value, json};
 use tokio::net::UdpSocket;
 
+on_both!(
+    a_record_goes_from_waiting_over_issuing_to_valid_and_back,
+    a_nameserver_that_does_not_answer_changes_nothing,
+    records_are_checked_beside_the_api_until_it_ends,
+);
+
 const ALL: &str = "/api/organizations/@current/proxy_records/";
 
 fn rounds(fixture: &Fixture, dns: Dns, port: u16, authority: &[u8]) -> ProxyRounds {
@@ -25,7 +31,6 @@ fn rounds(fixture: &Fixture, dns: Dns, port: u16, authority: &[u8]) -> ProxyRoun
     ProxyRounds::new(&services).unwrap()
 }
 
-#[tokio::test]
 async fn a_record_goes_from_waiting_over_issuing_to_valid_and_back() {
     let fixture = Fixture::with(ApiConfig {
         // Names below `localhost` have an address by themselves.
@@ -80,7 +85,6 @@ async fn a_record_goes_from_waiting_over_issuing_to_valid_and_back() {
     assert_eq!(log.body["count"], entries);
 }
 
-#[tokio::test]
 async fn a_nameserver_that_does_not_answer_changes_nothing() {
     let fixture = Fixture::new().await;
     let nameserver = DnsServer::start("").await;
@@ -93,7 +97,6 @@ async fn a_nameserver_that_does_not_answer_changes_nothing() {
     assert_eq!(fixture.get(&path).await.body, made);
 }
 
-#[tokio::test]
 async fn records_are_checked_beside_the_api_until_it_ends() {
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let nameserver = silent.local_addr().unwrap();

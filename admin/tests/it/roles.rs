@@ -5,6 +5,16 @@ use millrace_catalog::Level::{Administrator, Member};
 use millrace_catalog::{Actor, NewRole, NewUser};
 use serde_json::{Value, json};
 
+on_both!(
+    a_role_is_made_read_changed_and_deleted,
+    what_is_wrong_with_a_role_is_told,
+    roles_are_listed_in_order_and_filtered,
+    members_are_given_a_role_once_and_lose_it,
+    a_role_goes_with_the_membership,
+    members_read_and_administrators_write_by_either_scope,
+    roles_of_others_are_not_there,
+);
+
 const ALL: &str = "/api/organizations/@current/roles/";
 
 async fn created(fixture: &Fixture, name: &str) -> Value {
@@ -28,7 +38,6 @@ async fn uuid_of(fixture: &Fixture, key: &str) -> Value {
     me.body["user"]["uuid"].clone()
 }
 
-#[tokio::test]
 async fn a_role_is_made_read_changed_and_deleted() {
     let fixture = Fixture::new().await;
     let body = json!({
@@ -60,7 +69,6 @@ async fn a_role_is_made_read_changed_and_deleted() {
     assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
 }
 
-#[tokio::test]
 async fn what_is_wrong_with_a_role_is_told() {
     let fixture = Fixture::new().await;
     created(&fixture, "Support").await;
@@ -88,7 +96,6 @@ async fn what_is_wrong_with_a_role_is_told() {
     }
 }
 
-#[tokio::test]
 async fn roles_are_listed_in_order_and_filtered() {
     let fixture = Fixture::new().await;
     let first = created(&fixture, "B").await;
@@ -112,7 +119,6 @@ async fn roles_are_listed_in_order_and_filtered() {
     }
 }
 
-#[tokio::test]
 async fn members_are_given_a_role_once_and_lose_it() {
     let fixture = Fixture::new().await;
     let mia = fixture.member("mia@example.com", Member).await;
@@ -173,7 +179,6 @@ async fn members_are_given_a_role_once_and_lose_it() {
     assert_eq!(fixture.get(&all).await.body["count"], 0);
 }
 
-#[tokio::test]
 async fn a_role_goes_with_the_membership() {
     let fixture = Fixture::new().await;
     let mia = fixture.member("mia@example.com", Member).await;
@@ -187,7 +192,6 @@ async fn a_role_goes_with_the_membership() {
     assert_eq!(fixture.get(&path(&role)).await.body["members"], json!([]));
 }
 
-#[tokio::test]
 async fn members_read_and_administrators_write_by_either_scope() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Member).await;
@@ -235,7 +239,6 @@ async fn members_read_and_administrators_write_by_either_scope() {
     }
 }
 
-#[tokio::test]
 async fn roles_of_others_are_not_there() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;

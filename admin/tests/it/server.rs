@@ -6,7 +6,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-#[tokio::test]
+on_both!(
+    it_answers_until_shutdown_and_then_ends,
+    a_client_that_does_not_read_its_answers_is_cut_off,
+);
+
 async fn it_answers_until_shutdown_and_then_ends() {
     let served = Served::start_unthrottled().await;
     let address = served.address;
@@ -31,7 +35,6 @@ async fn it_answers_until_shutdown_and_then_ends() {
     assert!(TcpStream::connect(address).await.is_err());
 }
 
-#[tokio::test]
 async fn a_client_that_does_not_read_its_answers_is_cut_off() {
     let at_once = |config: &mut ApiConfig| config.write_timeout = Duration::from_millis(50);
     let served = Served::start(at_once).await;

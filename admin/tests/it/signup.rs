@@ -9,6 +9,16 @@ use millrace_catalog::{Actor, NewInvite};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+on_both!(
+    the_link_shows_what_it_is_for_and_hides_the_address,
+    a_new_account_gets_its_level_and_a_first_key_once,
+    an_existing_account_accepts_with_its_key,
+    an_expired_invitation_is_not_accepted_and_an_old_link_is_dead,
+    names_are_checked_and_may_be_left_out,
+    a_replayed_signup_does_not_show_the_key_again,
+    the_others_are_told_where_the_organization_wants_that,
+);
+
 /// The path of an invitation from the owner.
 async fn invitation(fixture: &Fixture, email: &str, level: Level) -> String {
     invitation_to(fixture, fixture.made.organization_id, email, level).await
@@ -38,7 +48,6 @@ async fn accept(fixture: &Fixture, path: &str, key: Option<&str>) -> Answer {
     }
 }
 
-#[tokio::test]
 async fn the_link_shows_what_it_is_for_and_hides_the_address() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "bob@example.org", Administrator).await;
@@ -63,7 +72,6 @@ async fn the_link_shows_what_it_is_for_and_hides_the_address() {
     }
 }
 
-#[tokio::test]
 async fn a_new_account_gets_its_level_and_a_first_key_once() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "Bob@Example.org", Administrator).await;
@@ -111,7 +119,6 @@ async fn a_new_account_gets_its_level_and_a_first_key_once() {
     assert!(!log.to_string().contains(token) && !log.to_string().contains(key));
 }
 
-#[tokio::test]
 async fn an_existing_account_accepts_with_its_key() {
     let fixture = Fixture::new().await;
     let theirs = fixture.foreign_organization().await;
@@ -149,7 +156,6 @@ async fn an_existing_account_accepts_with_its_key() {
     assert_eq!(accept(&fixture, &path, Some(&member)).await.status, 404);
 }
 
-#[tokio::test]
 async fn an_expired_invitation_is_not_accepted_and_an_old_link_is_dead() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "bob@example.org", Member).await;
@@ -191,7 +197,6 @@ async fn an_expired_invitation_is_not_accepted_and_an_old_link_is_dead() {
     );
 }
 
-#[tokio::test]
 async fn names_are_checked_and_may_be_left_out() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "bob@example.org", Member).await;
@@ -229,7 +234,6 @@ async fn names_are_checked_and_may_be_left_out() {
     );
 }
 
-#[tokio::test]
 async fn a_replayed_signup_does_not_show_the_key_again() {
     let fixture = Fixture::new().await;
     let path = invitation(&fixture, "bob@example.org", Member).await;
@@ -244,7 +248,6 @@ async fn a_replayed_signup_does_not_show_the_key_again() {
     assert_eq!(again.body, expected);
 }
 
-#[tokio::test]
 async fn the_others_are_told_where_the_organization_wants_that() {
     let mut smtp = SmtpServer::plain().await;
     let outbox = Outbox::new(smtp.settings("", ""));

@@ -2,7 +2,8 @@
 
 use crate::Fixture;
 
-#[tokio::test]
+on_both!(the_page_is_one_for_all_tokens_and_needs_no_key,);
+
 async fn the_page_is_one_for_all_tokens_and_needs_no_key() {
     let fixture = Fixture::new().await;
     for (method, path, status) in [

@@ -4,12 +4,20 @@ use crate::Fixture;
 use millrace_admin::ApiConfig;
 use serde_json::{Value, json};
 
+on_both!(
+    the_order_is_route_authentication_scope_method_body,
+    allow_names_the_methods_that_there_are,
+    paths_work_with_the_slash_at_the_end_and_without,
+    requests_keep_their_names,
+    errors_are_problems_for_those_who_ask,
+    the_address_of_the_next_page_is_where_the_client_is,
+);
+
 const ALL: &str = "/api/organizations/";
 const ONE: &str = "/api/organizations/@current/";
 const PROJECT: &str = "/api/organizations/@current/projects/@current/";
 const NOWHERE: &str = "/api/organizations/0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071/";
 
-#[tokio::test]
 async fn the_order_is_route_authentication_scope_method_body() {
     let fixture = Fixture::new().await;
     let plugin_only = fixture.key(&["plugin:write"]).await;
@@ -74,7 +82,6 @@ async fn the_order_is_route_authentication_scope_method_body() {
     }
 }
 
-#[tokio::test]
 async fn allow_names_the_methods_that_there_are() {
     let fixture = Fixture::new().await;
     let table = [
@@ -94,7 +101,6 @@ async fn allow_names_the_methods_that_there_are() {
     }
 }
 
-#[tokio::test]
 async fn paths_work_with_the_slash_at_the_end_and_without() {
     let fixture = Fixture::new().await;
     let id = fixture.made.organization_id;
@@ -120,7 +126,6 @@ async fn paths_work_with_the_slash_at_the_end_and_without() {
     }
 }
 
-#[tokio::test]
 async fn requests_keep_their_names() {
     let fixture = Fixture::new().await;
     for (path, status) in [(ALL, 401), ("/api/nothing/", 404)] {
@@ -136,7 +141,6 @@ async fn requests_keep_their_names() {
     }
 }
 
-#[tokio::test]
 async fn errors_are_problems_for_those_who_ask() {
     let fixture = Fixture::new().await;
     let table = [
@@ -168,7 +172,6 @@ async fn errors_are_problems_for_those_who_ask() {
     }
 }
 
-#[tokio::test]
 async fn the_address_of_the_next_page_is_where_the_client_is() {
     let proxy = || ApiConfig {
         // Requests of tests have no socket: they count as from this machine.

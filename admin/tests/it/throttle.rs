@@ -3,9 +3,15 @@
 use crate::Fixture;
 use millrace_admin::ApiConfig;
 
+on_both!(
+    a_key_may_ask_so_often,
+    refusals_count_as_requests,
+    wrong_tokens_are_slowed_down_like_wrong_keys,
+    wrong_keys_are_slowed_down_and_right_ones_are_not,
+);
+
 const ALL: &str = "/api/organizations/";
 
-#[tokio::test]
 async fn a_key_may_ask_so_often() {
     let fixture = Fixture::with(ApiConfig {
         requests_per_minute_max: 3,
@@ -34,7 +40,6 @@ async fn a_key_may_ask_so_often() {
     assert_eq!(fixture.get("/api/nothing/").await.status, 404);
 }
 
-#[tokio::test]
 async fn refusals_count_as_requests() {
     let fixture = Fixture::with(ApiConfig {
         requests_per_minute_max: 2,
@@ -49,7 +54,6 @@ async fn refusals_count_as_requests() {
     }
 }
 
-#[tokio::test]
 async fn wrong_tokens_are_slowed_down_like_wrong_keys() {
     let fixture = Fixture::new().await;
     let path = "/api/signup/not-a-token/";
@@ -67,7 +71,6 @@ async fn wrong_tokens_are_slowed_down_like_wrong_keys() {
     assert_eq!(fixture.contents().await, before);
 }
 
-#[tokio::test]
 async fn wrong_keys_are_slowed_down_and_right_ones_are_not() {
     let fixture = Fixture::new().await;
     for _ in 0..40 {

@@ -4,6 +4,13 @@ use crate::Fixture;
 use crate::fixture::Answer;
 use serde_json::json;
 
+on_both!(
+    what_is_known_is_not_sent_again,
+    a_change_of_another_version_is_refused,
+    what_is_posted_to_a_list_depends_on_no_version,
+);
+on_both!(threads: of_many_changes_of_one_version_one_is_made);
+
 const ONE: &str = "/api/organizations/@current/";
 const RESET: &str = "/api/organizations/@current/projects/@current/reset_token/";
 const PROJECT: &str = "/api/organizations/@current/projects/@current/";
@@ -22,7 +29,6 @@ async fn with(
         .await
 }
 
-#[tokio::test]
 async fn what_is_known_is_not_sent_again() {
     let fixture = Fixture::new().await;
     let first = fixture.get(ONE).await;
@@ -44,7 +50,6 @@ async fn what_is_known_is_not_sent_again() {
     assert_eq!(fixture.get("/api/organizations/").await.header("etag"), "");
 }
 
-#[tokio::test]
 async fn a_change_of_another_version_is_refused() {
     let fixture = Fixture::new().await;
     let old = fixture.get(ONE).await.header("etag").to_owned();
@@ -86,7 +91,6 @@ async fn a_change_of_another_version_is_refused() {
     }
 }
 
-#[tokio::test]
 async fn what_is_posted_to_a_list_depends_on_no_version() {
     let fixture = Fixture::new().await;
     for (path, status) in [("invites/", 201), ("invites/bulk/", 200)] {
@@ -102,7 +106,6 @@ async fn what_is_posted_to_a_list_depends_on_no_version() {
     assert!(!bulk.contains("412"), "{bulk}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_changes_of_one_version_one_is_made() {
     let fixture = std::sync::Arc::new(Fixture::new().await);
     let tag = fixture.get(ONE).await.header("etag").to_owned();

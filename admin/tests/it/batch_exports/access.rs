@@ -6,6 +6,13 @@ use crate::access::{self, Rule};
 use millrace_catalog::{Actor, Level};
 use serde_json::json;
 
+on_both!(
+    every_operation_asks_for_its_scope_and_organization,
+    nobody_reaches_the_exports_of_others,
+    members_write_unless_the_organization_says_otherwise,
+    without_the_feature_there_are_no_exports,
+);
+
 const READ: &[&str] = &["batch_export:read", "batch_export:write", "*"];
 const WRITE: &[&str] = &["batch_export:write", "*"];
 
@@ -32,7 +39,6 @@ const OPERATIONS: [(&str, &str, &[&str]); 19] = [
     ("POST", "{}/backfills/{}/cancel/", WRITE),
 ];
 
-#[tokio::test]
 async fn every_operation_asks_for_its_scope_and_organization() {
     let fixture = Fixture::new().await;
     let paths =
@@ -45,7 +51,6 @@ async fn every_operation_asks_for_its_scope_and_organization() {
     access::holds(&fixture, &rules).await;
 }
 
-#[tokio::test]
 async fn nobody_reaches_the_exports_of_others() {
     let fixture = Fixture::new().await;
     let foreign = fixture
@@ -82,7 +87,6 @@ async fn nobody_reaches_the_exports_of_others() {
     }
 }
 
-#[tokio::test]
 async fn members_write_unless_the_organization_says_otherwise() {
     let fixture = Fixture::new().await;
     let member = fixture.member("mia@example.com", Level::Member).await;
@@ -102,7 +106,6 @@ async fn members_write_unless_the_organization_says_otherwise() {
     }
 }
 
-#[tokio::test]
 async fn without_the_feature_there_are_no_exports() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;

@@ -6,6 +6,14 @@ use millrace_catalog::{LogLevel, NewExportLog, NewRun, RunProgress, RunStatus, U
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+on_both!(
+    runs_are_listed_read_cancelled_and_retried,
+    backfills_are_asked_for_listed_and_cancelled,
+    ranges_that_are_none_are_refused,
+    logs_are_the_export_and_a_page_of_lines,
+    the_steps_of_a_test_are_told_for_each_type,
+);
+
 /// An hour, in microseconds.
 const HOUR: i64 = 3_600_000_000;
 
@@ -25,7 +33,6 @@ async fn begun(fixture: &Fixture, path: &str, hour: i64) -> (Uuid, String) {
     (run.id, format!("{path}runs/{}/", run.id))
 }
 
-#[tokio::test]
 async fn runs_are_listed_read_cancelled_and_retried() {
     let fixture = Fixture::new().await;
     for all in [ORGANIZATION, PROJECT] {
@@ -98,7 +105,6 @@ async fn runs_are_listed_read_cancelled_and_retried() {
     }
 }
 
-#[tokio::test]
 async fn backfills_are_asked_for_listed_and_cancelled() {
     let fixture = Fixture::new().await;
     for all in [ORGANIZATION, PROJECT] {
@@ -150,7 +156,6 @@ async fn backfills_are_asked_for_listed_and_cancelled() {
     }
 }
 
-#[tokio::test]
 async fn ranges_that_are_none_are_refused() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
@@ -178,7 +183,6 @@ async fn ranges_that_are_none_are_refused() {
     }
 }
 
-#[tokio::test]
 async fn logs_are_the_export_and_a_page_of_lines() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
@@ -245,7 +249,6 @@ async fn logs_are_the_export_and_a_page_of_lines() {
     assert_eq!(none.error(), (404, "not_found", None));
 }
 
-#[tokio::test]
 async fn the_steps_of_a_test_are_told_for_each_type() {
     let fixture = Fixture::new().await;
     for kind in [

@@ -4,7 +4,11 @@ use super::{ORGANIZATION, export, new_export};
 use crate::Fixture;
 use serde_json::{Value, json};
 
-#[tokio::test]
+on_both!(
+    a_query_is_kept_with_its_columns,
+    a_query_that_reaches_further_is_refused,
+);
+
 async fn a_query_is_kept_with_its_columns() {
     let fixture = Fixture::new().await;
     let text = "SELECT uuid, toDate(timestamp) AS day FROM events WHERE event = 'a'";
@@ -31,7 +35,6 @@ async fn a_query_is_kept_with_its_columns() {
     assert_eq!(cleared.body["hogql_query"], Value::Null);
 }
 
-#[tokio::test]
 async fn a_query_that_reaches_further_is_refused() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;

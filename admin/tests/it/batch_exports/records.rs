@@ -5,7 +5,16 @@ use crate::Fixture;
 use millrace_admin::ApiConfig;
 use serde_json::{Value, json};
 
-#[tokio::test]
+on_both!(
+    an_export_is_made_with_the_fields_that_clients_know,
+    an_export_changes_by_patch_and_put,
+    bad_fields_are_named,
+    what_is_missing_or_foreign_is_named,
+    secrets_are_never_answered,
+    private_places_and_files_need_the_operator,
+    pausing_answers_the_whole_export_and_changes_nothing_else,
+);
+
 async fn an_export_is_made_with_the_fields_that_clients_know() {
     let fixture = Fixture::new().await;
     for all in [ORGANIZATION, PROJECT] {
@@ -37,7 +46,6 @@ async fn an_export_is_made_with_the_fields_that_clients_know() {
     }
 }
 
-#[tokio::test]
 async fn an_export_changes_by_patch_and_put() {
     let fixture = Fixture::new().await;
     let (export, path) = export(&fixture, ORGANIZATION).await;
@@ -87,12 +95,10 @@ async fn an_export_changes_by_patch_and_put() {
     assert_eq!(fixture.get(&path).await.error(), (404, "not_found", None));
 }
 
-#[tokio::test]
-async fn bad_fields_are_named() {
-    let fixture = Fixture::new().await;
-    let (_, path) = export(&fixture, ORGANIZATION).await;
+/// Fields that cannot be used, and the code and field of the refusal.
+fn bad_fields() -> Vec<(Value, &'static str, &'static str)> {
     let config = |config: Value| json!({ "type": "S3", "config": config });
-    let table = [
+    vec![
         (json!({ "name": null }), "null", "name"),
         (json!({ "name": " " }), "blank", "name"),
         (json!({ "name": "x".repeat(401) }), "max_length", "name"),
@@ -148,8 +154,13 @@ async fn bad_fields_are_named() {
             "invalid_input",
             "hogql_query",
         ),
-    ];
-    for (bad, code, attr) in table {
+    ]
+}
+
+async fn bad_fields_are_named() {
+    let fixture = Fixture::new().await;
+    let (_, path) = export(&fixture, ORGANIZATION).await;
+    for (bad, code, attr) in bad_fields() {
         let mut new = new_export();
         new.as_object_mut()
             .unwrap()
@@ -161,7 +172,6 @@ async fn bad_fields_are_named() {
     }
 }
 
-#[tokio::test]
 async fn what_is_missing_or_foreign_is_named() {
     let fixture = Fixture::new().await;
     for (field, attr) in [
@@ -180,7 +190,6 @@ async fn what_is_missing_or_foreign_is_named() {
     assert_eq!(answer.error(), (400, "invalid_input", Some("team_id")));
 }
 
-#[tokio::test]
 async fn secrets_are_never_answered() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
@@ -224,7 +233,6 @@ async fn secrets_are_never_answered() {
     assert_eq!(names, ["aws_access_key_id", "aws_secret_access_key"]);
 }
 
-#[tokio::test]
 async fn private_places_and_files_need_the_operator() {
     let table = [
         json!({ "type": "HTTP", "config": { "url": "http://127.0.0.1/", "token": "t" } }),
@@ -261,7 +269,6 @@ async fn private_places_and_files_need_the_operator() {
     );
 }
 
-#[tokio::test]
 async fn pausing_answers_the_whole_export_and_changes_nothing_else() {
     let fixture = Fixture::new().await;
     let (export, path) = export(&fixture, ORGANIZATION).await;

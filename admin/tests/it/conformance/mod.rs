@@ -1,8 +1,11 @@
 //! Others' tools over the published document: requests made from it, and a client made from it.
+//! They take long, so each runs on one of the two databases.
 
+use crate::fixture::on;
 use crate::served::Served;
 use crate::servers::python;
 use millrace_catalog::Level;
+use millrace_catalog::testing::DatabaseKind::{Postgres, Sqlite};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -77,13 +80,13 @@ fn tried_and_done(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemathesis_finds_nothing_that_the_document_does_not_say_of_people() {
     let is_here = |path: &str| !PIPELINES.iter().any(|part| path.contains(part));
-    find_nothing("--exclude-path-regex", is_here).await;
+    on(Sqlite, find_nothing("--exclude-path-regex", is_here)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemathesis_finds_nothing_that_the_document_does_not_say_of_pipelines() {
     let is_here = |path: &str| PIPELINES.iter().any(|part| path.contains(part));
-    find_nothing("--include-path-regex", is_here).await;
+    on(Postgres, find_nothing("--include-path-regex", is_here)).await;
 }
 
 /// Runs it over a part of the document: nothing is found, and most operations succeed.
@@ -125,6 +128,10 @@ async fn find_nothing(filter: &str, is_here: impl Fn(&str) -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_made_from_the_document_creates_reads_changes_and_deletes() {
+    on(Sqlite, generate_a_client_and_use_it()).await;
+}
+
+async fn generate_a_client_and_use_it() {
     let served = Served::start_unthrottled().await;
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://{}", served.address);

@@ -6,6 +6,12 @@ use super::two_worlds;
 use super::world::path_of;
 use serde_json::json;
 
+on_both!(
+    what_is_of_another_organization_is_not_there,
+    what_is_no_id_is_not_there,
+    what_a_body_names_must_be_ones_own,
+);
+
 /// Ids that are secrets rather than names: who has one may use it.
 const SECRETS: [&str; 1] = ["signup"];
 /// What is no id of anything.
@@ -31,7 +37,6 @@ fn named(row: &Row) -> Vec<String> {
     named
 }
 
-#[tokio::test]
 async fn what_is_of_another_organization_is_not_there() {
     let (fixture, mine, theirs) = two_worlds().await;
     let operator = fixture.key_of(&mine.people[0].1, &["*", "operator"]).await;
@@ -72,7 +77,6 @@ async fn what_is_of_another_organization_is_not_there() {
     fixture.must_have(&before, "afterwards").await;
 }
 
-#[tokio::test]
 async fn what_is_no_id_is_not_there() {
     let (fixture, mine, _) = two_worlds().await;
     let operator = fixture.key_of(&mine.people[0].1, &["*", "operator"]).await;
@@ -96,7 +100,6 @@ async fn what_is_no_id_is_not_there() {
     fixture.must_have(&before, "afterwards").await;
 }
 
-#[tokio::test]
 async fn what_a_body_names_must_be_ones_own() {
     let (fixture, mine, theirs) = two_worlds().await;
     let team: i64 = theirs.id("projects").parse().unwrap();

@@ -5,7 +5,8 @@ use super::table::{Table, pair};
 use crate::Fixture;
 use std::collections::BTreeSet;
 
-#[tokio::test]
+on_both!(file_and_document_name_the_same_methods_of_the_same_paths,);
+
 async fn file_and_document_name_the_same_methods_of_the_same_paths() {
     let fixture = Fixture::new().await;
     let document = fixture.get("/api/schema/").await.body;

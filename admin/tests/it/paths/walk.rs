@@ -7,11 +7,13 @@ use super::table::{Access, Row, Table, pair};
 use super::world::World;
 use super::{deaf, two_worlds};
 use crate::Fixture;
-use crate::fixture::Answer;
+use crate::fixture::{Answer, Snapshot};
 use millrace_catalog::FAMILIES;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::JoinSet;
+
+on_both!(threads: every_path_answers_who_may_and_refuses_the_others);
 
 /// How many rows are walked at once.
 const WALKERS: usize = 4;
@@ -19,19 +21,18 @@ const WALKERS: usize = 4;
 /// What every walker knows.
 struct Walk {
     table: Table,
-    base: Fixture,
+    base: Snapshot,
     mine: World,
     theirs: World,
     document: Value,
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_path_answers_who_may_and_refuses_the_others() {
     let (base, mine, theirs) = two_worlds().await;
     let document = base.get("/api/schema/").await.body;
     let walk = Arc::new(Walk {
         table: Table::read(),
-        base,
+        base: base.snapshot().await,
         mine,
         theirs,
         document,
@@ -40,7 +41,7 @@ async fn every_path_answers_who_may_and_refuses_the_others() {
     for number in 0..WALKERS {
         let walk = walk.clone();
         walkers.spawn(async move {
-            let shared = walk.base.copy(deaf).await;
+            let shared = walk.base.open(deaf).await;
             for row in walk.table.rows.iter().skip(number).step_by(WALKERS) {
                 walk.refusals(row, &shared).await;
                 walk.good_calls(row, &shared).await;
@@ -94,7 +95,7 @@ impl Walk {
         for (path, scope) in [(path, row.scopes.first()), (bare, row.scopes.last())] {
             let copy = match row.method.as_str() {
                 "GET" => None,
-                _ => Some(self.base.copy(deaf).await),
+                _ => Some(self.base.open(deaf).await),
             };
             let fixture = copy.as_ref().unwrap_or(shared);
             self.prepare(fixture, row).await;
@@ -113,7 +114,7 @@ impl Walk {
     }
 
     async fn members_are_refused_where_that_is_off(&self, row: &Row) {
-        let fixture = self.base.copy(deaf).await;
+        let fixture = self.base.open(deaf).await;
         let off = json!({ "members_can_write_pipelines": false });
         let at = self.mine.path("/api/organizations/:id/");
         let set = fixture.call_with(&self.mine.key, "PATCH", &at, &off).await;

@@ -1,19 +1,65 @@
 //! One empty database for one test.
 
 use super::TestPostgres;
+use crate::connect::begin_write;
 use crate::migrations::migrations_count;
 use crate::{Catalog, CatalogError};
-use sea_orm::{ConnectionTrait, Database, DbBackend, DbErr, Statement};
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
-/// An empty database and its URL. A SQLite file goes when this is dropped; a PostgreSQL database
-/// goes with its cluster.
+/// The PostgreSQL database with the schema, which the others are copied from.
+static TEMPLATE: OnceCell<TestDatabase> = OnceCell::const_new();
+
+/// What keeps the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseKind {
+    /// A file.
+    Sqlite,
+    /// A database in the test binary's cluster.
+    Postgres,
+}
+
+/// A database and its URL. It goes when this is dropped.
 pub struct TestDatabase {
     url: String,
-    directory: Option<TempDir>,
+    place: Place,
+}
+
+enum Place {
+    File { _directory: TempDir },
+    Cluster(String),
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        if let Place::Cluster(name) = &self.place {
+            TestPostgres::start().forget(name);
+        }
+    }
 }
 
 impl TestDatabase {
+    /// A database to open a catalog in. Where making the schema takes long, it is there already.
+    ///
+    /// # Panics
+    ///
+    /// As [`TestDatabase::sqlite`] and [`TestDatabase::postgres`].
+    #[allow(clippy::expect_used, reason = "tests end here")]
+    pub async fn of(kind: DatabaseKind) -> Self {
+        if kind == DatabaseKind::Sqlite {
+            return Self::sqlite();
+        }
+        let make = || async {
+            let template = Self::postgres().await;
+            let catalog = Catalog::open(template.url()).await.expect("the schema");
+            catalog.close().await.expect("an end");
+            template
+        };
+        let template = TEMPLATE.get_or_init(make).await;
+        template.copy().await.expect("a copy")
+    }
+
     /// A SQLite file that does not exist yet.
     ///
     /// # Panics
@@ -26,7 +72,9 @@ impl TestDatabase {
         let path = directory.path().join("catalog.db");
         Self {
             url: format!("sqlite://{}?mode=rwc", path.display()),
-            directory: Some(directory),
+            place: Place::File {
+                _directory: directory,
+            },
         }
     }
 
@@ -37,16 +85,20 @@ impl TestDatabase {
     /// PostgreSQL does not start.
     #[allow(clippy::expect_used, reason = "tests end here")]
     pub async fn postgres() -> Self {
+        let made = Self::in_cluster("template1").await;
+        made.expect("a new database")
+    }
+
+    /// A database with what another one in the cluster has, that nobody is connected to.
+    async fn in_cluster(template: &str) -> Result<Self, DbErr> {
         let cluster = TestPostgres::start();
         let name = cluster.next_name();
-        let create = format!("CREATE DATABASE {name}");
-        execute(&cluster.url("postgres"), &create)
-            .await
-            .expect("a new database");
-        Self {
+        let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        execute(&cluster.url("postgres"), &create).await?;
+        Ok(Self {
             url: cluster.url(&name),
-            directory: None,
-        }
+            place: Place::Cluster(name),
+        })
     }
 
     /// What [`Catalog::open`] takes.
@@ -55,10 +107,19 @@ impl TestDatabase {
         &self.url
     }
 
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> DatabaseKind {
+        match self.place {
+            Place::File { .. } => DatabaseKind::Sqlite,
+            Place::Cluster(_) => DatabaseKind::Postgres,
+        }
+    }
+
     /// Whether it is a SQLite file.
     #[must_use]
     pub fn is_sqlite(&self) -> bool {
-        self.directory.is_some()
+        self.kind() == DatabaseKind::Sqlite
     }
 
     /// Runs one statement, on a connection of its own.
@@ -70,12 +131,15 @@ impl TestDatabase {
         execute(&self.url, sql).await
     }
 
-    /// Another file with what a SQLite file holds now.
+    /// Another database with what this one holds now. Nobody may be connected to PostgreSQL's.
     ///
     /// # Errors
     ///
     /// What the database says.
     pub async fn copy(&self) -> Result<Self, DbErr> {
+        if let Place::Cluster(name) = &self.place {
+            return Self::in_cluster(name).await;
+        }
         let copy = Self::sqlite();
         let path = copy.url.trim_start_matches("sqlite://");
         let path = path.trim_end_matches("?mode=rwc");
@@ -83,32 +147,45 @@ impl TestDatabase {
         Ok(copy)
     }
 
-    /// Every row of every table of a SQLite file, in order and as text: the same as before means
-    /// that nothing was changed.
+    /// Every row of every table, in order and as text: the same as before means that nothing was
+    /// changed.
     ///
     /// # Errors
     ///
     /// What the database says.
-    pub async fn sqlite_contents(&self) -> Result<Vec<String>, DbErr> {
+    pub async fn contents(&self) -> Result<Vec<String>, DbErr> {
         let db = Database::connect(&self.url).await?;
-        let texts = async |sql: String| {
-            let statement = Statement::from_string(DbBackend::Sqlite, sql);
-            let rows = db.query_all_raw(statement).await?;
-            let texts = rows.iter().map(|row| row.try_get_by_index::<String>(0));
-            texts.collect::<Result<Vec<_>, _>>()
+        let tables = match self.kind() {
+            DatabaseKind::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table'",
+            DatabaseKind::Postgres => {
+                "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'"
+            }
         };
-        let tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
         let mut contents = Vec::new();
-        for table in texts(tables.to_owned()).await? {
-            let columns = format!("SELECT name FROM pragma_table_info('{table}')");
-            let quoted = texts(columns).await?;
-            let quoted = quoted.iter().map(|name| format!("quote(\"{name}\")"));
-            let row = quoted.collect::<Vec<_>>().join(" || ' ' || ");
+        for table in texts(&db, &format!("{tables} ORDER BY 1")).await? {
+            let row = match self.kind() {
+                DatabaseKind::Sqlite => {
+                    let columns = format!("SELECT name FROM pragma_table_info('{table}')");
+                    let columns = texts(&db, &columns).await?;
+                    let quoted = columns.iter().map(|name| format!("quote(\"{name}\")"));
+                    quoted.collect::<Vec<_>>().join(" || ' ' || ")
+                }
+                DatabaseKind::Postgres => format!("\"{table}\"::text"),
+            };
             let rows = format!("SELECT '{table} ' || {row} FROM \"{table}\" ORDER BY 1");
-            contents.extend(texts(rows).await?);
+            contents.extend(texts(&db, &rows).await?);
         }
         db.close().await?;
         Ok(contents)
+    }
+
+    /// Keeps everybody else from writing to a SQLite file until the answer is dropped.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn lock_sqlite(&self) -> Result<impl Sized + use<>, DbErr> {
+        begin_write(&Database::connect(&self.url).await?).await
     }
 
     /// How SQLite would answer a query: the lines of its plan.
@@ -142,8 +219,15 @@ impl TestDatabase {
     }
 }
 
-async fn execute(url: &str, sql: &str) -> Result<(), DbErr> {
+pub(super) async fn execute(url: &str, sql: &str) -> Result<(), DbErr> {
     let db = Database::connect(url).await?;
     db.execute_unprepared(sql).await?;
     db.close().await
+}
+
+/// The first column of what a query finds.
+async fn texts(db: &DatabaseConnection, sql: &str) -> Result<Vec<String>, DbErr> {
+    let statement = Statement::from_string(db.get_database_backend(), sql);
+    let rows = db.query_all_raw(statement).await?;
+    rows.iter().map(|row| row.try_get_by_index(0)).collect()
 }

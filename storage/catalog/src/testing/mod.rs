@@ -5,6 +5,6 @@ mod people;
 mod postgres;
 mod statements;
 
-pub use database::TestDatabase;
+pub use database::{DatabaseKind, TestDatabase};
 pub use postgres::TestPostgres;
 pub use statements::StatementCount;

@@ -7,6 +7,7 @@
 //! that came about, and then it stops the server and removes the directory. The thread is one
 //! that sleeps for ever, since each test has a thread of its own that ends with it.
 
+use super::database::execute;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,10 +36,14 @@ wait "$server"
 stop "$1"
 "#;
 
+/// How many databases may wait for their removal; what is beyond goes with the cluster.
+const FORGOTTEN_MAX: usize = 1024;
+
 /// The running cluster.
 pub struct TestPostgres {
     directory: PathBuf,
     databases: AtomicU32,
+    forgotten: SyncSender<String>,
 }
 
 impl TestPostgres {
@@ -69,6 +74,12 @@ impl TestPostgres {
         format!("test_{number}")
     }
 
+    /// Removes a database some time, with whoever is still connected to it. Each has some hundred
+    /// files: all those of a test binary would take long to remove in the end.
+    pub(super) fn forget(&self, name: &str) {
+        let _ = self.forgotten.try_send(name.to_owned());
+    }
+
     fn launch() -> Result<Self, String> {
         let binaries = find_binaries()?;
         let directory = tempfile::Builder::new()
@@ -84,10 +95,31 @@ impl TestPostgres {
             .spawn(move || keep(&arguments, &send))
             .map_err(|error| error.to_string())?;
         wait_until_ready(&receive)?;
-        Ok(Self {
+        let (forgotten, forget) = sync_channel(FORGOTTEN_MAX);
+        let cluster = Self {
             directory,
             databases: AtomicU32::new(0),
-        })
+            forgotten,
+        };
+        let url = cluster.url("postgres");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())?;
+        std::thread::Builder::new()
+            .name("postgres-remover".to_owned())
+            .spawn(move || remove(&runtime, &url, &forget))
+            .map_err(|error| error.to_string())?;
+        Ok(cluster)
+    }
+}
+
+/// Removes databases until the process ends.
+fn remove(runtime: &tokio::runtime::Runtime, url: &str, forgotten: &Receiver<String>) {
+    for name in forgotten {
+        let drop = format!("DROP DATABASE {name} WITH (FORCE)");
+        // What stays goes with the cluster.
+        let _ = runtime.block_on(execute(url, &drop));
     }
 }
 
