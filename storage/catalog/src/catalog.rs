@@ -22,10 +22,13 @@ use tokio::runtime::Handle;
 /// The counter of changes to anything that the ingestion path caches.
 const KEYS_COUNTER: &str = "keys";
 
-/// The catalog. Clones share one pool of connections.
+/// The catalog. Clones share its connections.
 #[derive(Clone)]
 pub struct Catalog {
+    /// For reading.
     pub(crate) db: DatabaseConnection,
+    /// For whatever changes something; in SQLite one connection, for which changes queue up.
+    pub(crate) writer: DatabaseConnection,
     pub(crate) place: Place,
     clock: Arc<dyn Clock>,
     /// Where the sockets and timers of the pool live; they die with it.
@@ -59,35 +62,36 @@ impl Catalog {
         database_url: &str,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, CatalogError> {
-        let Connected { db, place } = connect(database_url).await?;
-        let migrated = migrate(&db, &place, None).await;
+        let catalog = Self::new(connect(database_url).await?, clock);
+        let migrated = migrate(&catalog.writer, &catalog.place, None).await;
         if let Err(error) = migrated {
-            // The pool would otherwise hold its connections until it is dropped.
-            let _ = db.close().await;
+            // The pools would otherwise hold their connections until they are dropped.
+            let _ = catalog.close().await;
             return Err(error);
         }
-        Ok(Self::new(db, place, clock))
+        Ok(catalog)
     }
 
-    fn new(db: DatabaseConnection, place: Place, clock: Arc<dyn Clock>) -> Self {
-        let runtime = Handle::current();
+    fn new(connected: Connected, clock: Arc<dyn Clock>) -> Self {
+        let Connected { db, writer, place } = connected;
         Self {
             db,
+            writer,
             place,
             clock,
-            runtime,
+            runtime: Handle::current(),
         }
     }
 
     /// Writes a schema as old as after `steps` migrations; what is newer must be missing.
     #[cfg(feature = "testing")]
     pub(crate) async fn create_old(database_url: &str, steps: u32) -> Result<Self, CatalogError> {
-        let Connected { db, place } = connect(database_url).await?;
-        migrate(&db, &place, Some(steps)).await?;
-        Ok(Self::new(db, place, Arc::new(SystemClock)))
+        let catalog = Self::new(connect(database_url).await?, Arc::new(SystemClock));
+        migrate(&catalog.writer, &catalog.place, Some(steps)).await?;
+        Ok(catalog)
     }
 
-    /// The settings of a connection on which durability in SQLite depends: name and value.
+    /// The settings of the writer on which durability in SQLite depends: name and value.
     ///
     /// # Errors
     ///
@@ -99,7 +103,7 @@ impl Catalog {
             for name in ["journal_mode", "synchronous", "foreign_keys"] {
                 let sql = format!("SELECT CAST({name} AS TEXT) AS value FROM pragma_{name}");
                 let statement = Statement::from_string(DbBackend::Sqlite, sql);
-                if let Some(row) = self.db.query_one_raw(statement).await? {
+                if let Some(row) = self.writer.query_one_raw(statement).await? {
                     settings.push((name.to_owned(), row.try_get("", "value")?));
                 }
             }
@@ -115,6 +119,7 @@ impl Catalog {
         let mut counted = self.clone();
         let count = StatementCount::default();
         counted.db.set_metric_callback(count.callback());
+        counted.writer.set_metric_callback(count.callback());
         (counted, count)
     }
 
@@ -132,6 +137,7 @@ impl Catalog {
     /// What the database says.
     pub async fn close(&self) -> Result<(), CatalogError> {
         let closed = self.db.close_by_ref().await;
+        let closed = closed.and(self.writer.close_by_ref().await);
         closed.map_err(|error| self.error(&error))
     }
 

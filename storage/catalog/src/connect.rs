@@ -1,11 +1,13 @@
-//! From a URL to a pool of connections.
+//! From a URL to pools of connections.
 //!
 //! **SQLite**: write-ahead journal, so that readers and the one writer do not wait for each
 //! other; `synchronous = FULL`, so that what was committed survives a power cut; foreign keys
-//! checked; writers wait for each other up to [`BUSY_TIMEOUT`]. Every writing transaction takes
-//! the write lock when it begins: one that read first could not wait for it, only fail.
+//! checked. All changes go through one connection, for which they queue up in their order: a
+//! change that waits takes no reader's connection. Readers' connections refuse to write. Other
+//! processes' writers are waited for up to [`BUSY_TIMEOUT`]. Every writing transaction takes the
+//! write lock when it begins: one that read first could not wait for it, only fail.
 //!
-//! **PostgreSQL**: TLS as the URL's `sslmode` says.
+//! **PostgreSQL**: one pool for all; TLS as the URL's `sslmode` says.
 
 use crate::error::CatalogError;
 use crate::place::Place;
@@ -26,8 +28,9 @@ const BUSY_STEP: Duration = Duration::from_millis(20);
 const BUSY_STEPS_MAX: usize = 125;
 /// How long a query waits for a free connection, and a new connection for the server.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// SQLite has one writer; more connections serve readers.
-const SQLITE_CONNECTIONS_MAX: u32 = 4;
+/// SQLite has one writer.
+const SQLITE_WRITERS: u32 = 1;
+const SQLITE_READERS_MAX: u32 = 4;
 /// How much of the file each connection keeps, in KiB: the indexes of an organization of 100 000
 /// members, and then some. Beyond it, every page of an index is fetched again by every list.
 const SQLITE_CACHE_KIB: i64 = 16 * 1024;
@@ -38,15 +41,19 @@ const SQLITE_ROWS_BUFFERED_MAX: usize = 1024;
 const POSTGRES_CONNECTIONS_MAX: u32 = 10;
 
 pub(crate) struct Connected {
+    /// For reading.
     pub(crate) db: DatabaseConnection,
+    /// For whatever changes something.
+    pub(crate) writer: DatabaseConnection,
     pub(crate) place: Place,
 }
 
 /// Connects; the schema may still be old or missing.
 pub(crate) async fn connect(database_url: &str) -> Result<Connected, CatalogError> {
-    let (options, place) = if database_url.starts_with("sqlite:") {
-        sqlite(database_url)?
-    } else if let Some(rest) = database_url.strip_prefix("postgresql://") {
+    if database_url.starts_with("sqlite:") {
+        return connect_sqlite(database_url).await;
+    }
+    let (options, place) = if let Some(rest) = database_url.strip_prefix("postgresql://") {
         // SeaORM knows the other spelling only.
         postgres(&format!("postgres://{rest}"))?
     } else if database_url.starts_with("postgres://") {
@@ -56,17 +63,37 @@ pub(crate) async fn connect(database_url: &str) -> Result<Connected, CatalogErro
             reason: "it starts neither with sqlite: nor with postgres://".to_owned(),
         });
     };
-    // SQLite does not wait for whoever else switches a new file to the write-ahead journal.
+    let db = Database::connect(options).await;
+    let db = db.map_err(|error| place.error(&error))?;
+    Ok(Connected {
+        writer: db.clone(),
+        db,
+        place,
+    })
+}
+
+async fn connect_sqlite(url: &str) -> Result<Connected, CatalogError> {
+    let place = sqlite_file(url)?;
+    // First, as it makes the file and switches it to the write-ahead journal.
+    let writer = open_sqlite(sqlite(url, SQLITE_WRITERS, false), &place).await?;
+    let db = open_sqlite(sqlite(url, SQLITE_READERS_MAX, true), &place).await?;
+    Ok(Connected { db, writer, place })
+}
+
+/// SQLite does not wait for whoever else switches a new file to the write-ahead journal.
+async fn open_sqlite(
+    options: ConnectOptions,
+    place: &Place,
+) -> Result<DatabaseConnection, CatalogError> {
     let patience = ConstantBuilder::default()
         .with_delay(BUSY_STEP)
         .with_max_times(BUSY_STEPS_MAX)
         .with_jitter();
-    let connected = (|| Database::connect(options.clone()))
+    let opened = (|| Database::connect(options.clone()))
         .retry(patience)
         .when(|error| matches!(place.error(error), CatalogError::Locked { .. }))
         .await;
-    let db = connected.map_err(|error| place.error(&error))?;
-    Ok(Connected { db, place })
+    opened.map_err(|error| place.error(&error))
 }
 
 /// Begins a transaction that will write.
@@ -78,7 +105,7 @@ pub(crate) async fn begin_write(db: &DatabaseConnection) -> Result<DatabaseTrans
     .await
 }
 
-fn sqlite(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
+fn sqlite_file(url: &str) -> Result<Place, CatalogError> {
     let parsed = SqliteConnectOptions::from_str(url).map_err(|error| CatalogError::Url {
         reason: error.to_string(),
     })?;
@@ -89,8 +116,12 @@ fn sqlite(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
                 .to_owned(),
         });
     }
-    let mut options = common(url, SQLITE_CONNECTIONS_MAX);
-    options.map_sqlx_sqlite_opts(|options| {
+    Ok(Place(path.display().to_string()))
+}
+
+fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
+    let mut options = common(url, connections_max);
+    options.map_sqlx_sqlite_opts(move |options| {
         options
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
@@ -99,8 +130,9 @@ fn sqlite(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {
             .row_buffer_size(SQLITE_ROWS_BUFFERED_MAX)
             // Less than zero: in KiB, not in pages.
             .pragma("cache_size", format!("-{SQLITE_CACHE_KIB}"))
+            .pragma("query_only", if reads_only { "ON" } else { "OFF" })
     });
-    Ok((options, Place(path.display().to_string())))
+    options
 }
 
 fn postgres(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {

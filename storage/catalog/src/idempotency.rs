@@ -103,7 +103,7 @@ impl Catalog {
         let kept = keys::Entity::update_many()
             .set(answer)
             .filter(is_claimed_by(id, claim))
-            .exec(&self.db)
+            .exec(&self.writer)
             .await;
         kept.map(drop).map_err(|error| self.error(&error))
     }
@@ -117,7 +117,7 @@ impl Catalog {
     pub async fn release_idempotency_key(&self, id: &str, claim: Uuid) -> Result<(), CatalogError> {
         let released = keys::Entity::delete_many()
             .filter(is_claimed_by(id, claim))
-            .exec(&self.db)
+            .exec(&self.writer)
             .await;
         released.map(drop).map_err(|error| self.error(&error))
     }

@@ -48,7 +48,7 @@ impl From<getrandom::Error> for Abort {
 impl Catalog {
     /// Begins a transaction that will write.
     pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
-        let begun = begin_write(&self.db).await;
+        let begun = begin_write(&self.writer).await;
         begun.map_err(|error| self.error(&error))
     }
 

@@ -36,7 +36,7 @@ impl Catalog {
             email: email.clone(),
             ..new
         };
-        match insert_user(&self.db, new, None, self.now()).await {
+        match insert_user(&self.writer, new, None, self.now()).await {
             Ok(user) => Ok(user),
             Err(error) if is_duplicate(&error) => Err(ChangeError::EmailTaken(email)),
             Err(error) => Err(self.error(&error).into()),

@@ -90,7 +90,7 @@ impl Catalog {
             row(export_id, run_id, now, line.level, line.message)
         });
         let insert = logs::Entity::insert_many(rows);
-        let written = insert.exec_without_returning(&self.db).await;
+        let written = insert.exec_without_returning(&self.writer).await;
         written.map(drop).map_err(|error| self.error(&error))
     }
 

@@ -90,7 +90,7 @@ impl Catalog {
             last_used_at: ActiveValue::Set(Some(now)),
             ..Default::default()
         };
-        let touched = keys::Entity::update(change).exec(&self.db).await;
+        let touched = keys::Entity::update(change).exec(&self.writer).await;
         touched.map(drop).map_err(|error| self.error(&error))
     }
 }

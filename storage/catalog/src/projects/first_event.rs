@@ -20,7 +20,7 @@ impl Catalog {
             .col_expr(projects::Column::IngestedEvent, Expr::val(true))
             .filter(projects::Column::Id.eq(team_id.0))
             .filter(projects::Column::IngestedEvent.eq(false))
-            .exec(&self.db)
+            .exec(&self.writer)
             .await;
         noted.map(drop).map_err(|error| self.error(&error))
     }

@@ -17,7 +17,7 @@ impl Catalog {
         level: Level,
     ) -> Result<Membership, CatalogError> {
         let now = self.now();
-        let added = insert_membership(&self.db, organization_id, user_id, level, now).await;
+        let added = insert_membership(&self.writer, organization_id, user_id, level, now).await;
         added.map_err(|error| self.error(&error))
     }
 }

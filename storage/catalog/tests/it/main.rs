@@ -56,3 +56,4 @@ mod roles;
 mod signup;
 mod stand;
 mod upgrade;
+mod writers;
