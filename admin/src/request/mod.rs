@@ -5,7 +5,7 @@
 //! | `origin` | where it comes from, and where its sender believes to be |
 //! | `request_id` | its name in log lines |
 //! | `auth` | who asks, and what their key allows |
-//! | `throttle` | how often they may |
+//! | `throttle`, `window` | how often they may; counting that |
 //! | `scope` | which organization and project its path speaks of |
 //! | `body`, `violation` | from bytes to a checked body; the first error in it |
 
@@ -16,3 +16,4 @@ pub(crate) mod request_id;
 pub(crate) mod scope;
 pub(crate) mod throttle;
 mod violation;
+mod window;

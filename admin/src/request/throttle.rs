@@ -1,24 +1,17 @@
 //! How often one may ask.
 //!
-//! Two buckets per key, one that refills within a minute and one within an hour; and one per
-//! address for wrong keys, so that guessing is slow. State is in memory: a restart forgives.
+//! Two limits per key, one for every minute and one for every hour; and one per address for wrong
+//! keys, so that guessing is slow. State is in memory: a restart forgives.
 
+use super::window::{Left, Limit, Recent};
 use crate::services::ApiConfig;
-use governor::clock::{Clock, DefaultClock};
-use governor::middleware::StateInformationMiddleware;
-use governor::state::keyed::DefaultKeyedStateStore;
-use governor::{Quota, RateLimiter};
-use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
-/// After how many looks the buckets that are full again are forgotten.
-const SWEEP_EVERY: u32 = 4_096;
 
 /// What the `RateLimit-*` headers say: the window that is nearer to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,25 +26,32 @@ pub(crate) struct Allowance {
     pub(crate) retry_after_seconds: u64,
 }
 
+impl From<Left> for Allowance {
+    fn from(left: Left) -> Self {
+        Self {
+            limit: left.limit,
+            remaining: left.remaining,
+            reset_seconds: whole_seconds(left.reset),
+            retry_after_seconds: whole_seconds(left.wait),
+        }
+    }
+}
+
 /// The limits of one instance of the API.
-pub(crate) struct Throttle<C: Clock + Clone = DefaultClock> {
-    minute: Option<Bucket<Uuid, C>>,
-    hour: Option<Bucket<Uuid, C>>,
-    wrong_keys: Option<Bucket<IpAddr, C>>,
+pub(crate) struct Throttle {
+    requests: Recent<Uuid>,
+    wrong_keys: Recent<IpAddr>,
 }
 
 impl Throttle {
     pub(crate) fn new(config: &ApiConfig) -> Self {
-        Self::with_clock(config, &DefaultClock::default())
-    }
-}
-
-impl<C: Clock + Clone> Throttle<C> {
-    fn with_clock(config: &ApiConfig, clock: &C) -> Self {
+        let limit = |times, window| Limit { times, window };
         Self {
-            minute: Bucket::new(config.requests_per_minute_max, MINUTE, clock),
-            hour: Bucket::new(config.requests_per_hour_max, HOUR, clock),
-            wrong_keys: Bucket::new(config.wrong_keys_per_minute_max, MINUTE, clock),
+            requests: Recent::new([
+                limit(config.requests_per_minute_max, MINUTE),
+                limit(config.requests_per_hour_max, HOUR),
+            ]),
+            wrong_keys: Recent::new([limit(config.wrong_keys_per_minute_max, MINUTE)]),
         }
     }
 
@@ -59,16 +59,11 @@ impl<C: Clock + Clone> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// The key has used up a window; the request is not counted in it.
+    /// The key has used up a window; the request is not counted.
     pub(crate) fn request(&self, key_id: Uuid) -> Result<Option<Allowance>, Allowance> {
-        let minute = self.minute.as_ref().map(|bucket| bucket.take(&key_id));
-        let minute = minute.transpose()?;
-        let hour = self.hour.as_ref().map(|bucket| bucket.take(&key_id));
-        let hour = hour.transpose()?;
-        Ok([minute, hour]
-            .into_iter()
-            .flatten()
-            .min_by_key(|allowance| allowance.remaining))
+        let counted = self.requests.count(&key_id, Instant::now());
+        let left = counted.map_err(Allowance::from)?;
+        Ok(left.map(Allowance::from))
     }
 
     /// Counts a wrong key from an address.
@@ -77,10 +72,8 @@ impl<C: Clock + Clone> Throttle<C> {
     ///
     /// There were too many.
     pub(crate) fn wrong_key(&self, from: IpAddr) -> Result<(), Allowance> {
-        match &self.wrong_keys {
-            Some(bucket) => bucket.take(&network_of(from)).map(drop),
-            None => Ok(()),
-        }
+        let counted = self.wrong_keys.count(&network_of(from), Instant::now());
+        counted.map(drop).map_err(Allowance::from)
     }
 }
 
@@ -95,56 +88,6 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-type Limiter<K, C> = RateLimiter<K, DefaultKeyedStateStore<K>, C, StateInformationMiddleware>;
-
-/// A number of requests per window, for each `K`.
-struct Bucket<K: Hash + Eq + Clone, C: Clock + Clone> {
-    limiter: Limiter<K, C>,
-    limit: NonZeroU32,
-    window: Duration,
-    looks: AtomicU32,
-}
-
-impl<K: Hash + Eq + Clone, C: Clock + Clone> Bucket<K, C> {
-    fn new(limit: u32, window: Duration, clock: &C) -> Option<Self> {
-        let limit = NonZeroU32::new(limit)?;
-        let quota = Quota::with_period(window / limit.get())?.allow_burst(limit);
-        let state = DefaultKeyedStateStore::default();
-        Some(Self {
-            limiter: RateLimiter::new(quota, state, clock.clone()),
-            limit,
-            window,
-            looks: AtomicU32::new(0),
-        })
-    }
-
-    fn take(&self, key: &K) -> Result<Allowance, Allowance> {
-        // Sorted out by those who ask, so that memory is bounded without a task of its own.
-        if self.looks.fetch_add(1, Ordering::Relaxed) % SWEEP_EVERY == SWEEP_EVERY - 1 {
-            self.limiter.retain_recent();
-        }
-        match self.limiter.check_key(key) {
-            Ok(snapshot) => Ok(self.allowance(snapshot.remaining_burst_capacity(), Duration::ZERO)),
-            Err(refusal) => {
-                let wait = refusal.wait_time_from(self.limiter.clock().now());
-                Err(self.allowance(0, wait))
-            }
-        }
-    }
-
-    fn allowance(&self, remaining: u32, wait: Duration) -> Allowance {
-        let limit = self.limit.get();
-        let used = limit.saturating_sub(remaining);
-        let refill = self.window.as_secs_f64() * f64::from(used) / f64::from(limit);
-        Allowance {
-            limit,
-            remaining,
-            reset_seconds: whole_seconds(Duration::from_secs_f64(refill)),
-            retry_after_seconds: whole_seconds(wait),
-        }
-    }
-}
-
 /// Rounded up.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
@@ -153,59 +96,82 @@ fn whole_seconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use governor::clock::FakeRelativeClock;
+    use tokio::time::advance;
 
-    fn throttle(minute: u32, hour: u32) -> (Throttle<FakeRelativeClock>, FakeRelativeClock) {
-        let clock = FakeRelativeClock::default();
-        let config = ApiConfig {
+    fn throttle(minute: u32, hour: u32) -> Throttle {
+        Throttle::new(&ApiConfig {
             requests_per_minute_max: minute,
             requests_per_hour_max: hour,
             wrong_keys_per_minute_max: 2,
             ..ApiConfig::default()
-        };
-        (Throttle::with_clock(&config, &clock), clock)
+        })
     }
 
-    #[test]
-    fn a_key_that_used_up_its_minute_waits_for_a_place() {
-        let (throttle, clock) = throttle(4, 100);
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_used_up_its_minute_waits_until_its_first_request_is_a_minute_old() {
+        let throttle = throttle(4, 100);
         let (key, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         for remaining in [3, 2, 1, 0] {
             let allowance = throttle.request(key).unwrap().unwrap();
             assert_eq!((allowance.limit, allowance.remaining), (4, remaining));
+            assert_eq!(allowance.reset_seconds, 60);
+            advance(Duration::from_secs(10)).await;
         }
         let refused = throttle.request(key).unwrap_err();
         let expected = Allowance {
             limit: 4,
             remaining: 0,
-            reset_seconds: 60,
-            retry_after_seconds: 15,
+            reset_seconds: 50,
+            retry_after_seconds: 20,
         };
         assert_eq!(refused, expected);
         assert_eq!(throttle.request(other).unwrap().unwrap().remaining, 3);
-        clock.advance(Duration::from_secs(15));
+        advance(Duration::from_secs(19)).await;
+        assert_eq!(throttle.request(key).unwrap_err().retry_after_seconds, 1);
+        advance(Duration::from_secs(1)).await;
         throttle.request(key).unwrap();
         throttle.request(key).unwrap_err();
     }
 
-    #[test]
-    fn the_nearer_window_is_shown() {
-        let (throttle, clock) = throttle(4, 6);
+    #[tokio::test(start_paused = true)]
+    async fn a_key_makes_no_more_in_its_first_minute_and_hour_than_in_others() {
+        let throttle = Throttle::new(&ApiConfig::default());
+        let mut minutes = Vec::new();
+        for _ in 0..120 {
+            let mut passed = 0;
+            for _ in 0..60 {
+                passed += (0..20)
+                    .filter(|_| throttle.request(Uuid::nil()).is_ok())
+                    .count();
+                advance(Duration::from_secs(1)).await;
+            }
+            minutes.push(passed);
+        }
+        for hour in minutes.chunks(60) {
+            let (first, rest) = hour.split_at(10);
+            assert_eq!(first, [480; 10]);
+            assert!(rest.iter().all(|passed| *passed == 0), "{rest:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_nearer_window_is_shown() {
+        let throttle = throttle(4, 6);
         let key = Uuid::from_u128(1);
         for _ in 0..4 {
             assert_eq!(throttle.request(key).unwrap().unwrap().limit, 4);
         }
-        clock.advance(MINUTE);
+        advance(MINUTE).await;
         let allowance = throttle.request(key).unwrap().unwrap();
         assert_eq!((allowance.limit, allowance.remaining), (6, 1));
         throttle.request(key).unwrap();
         let refused = throttle.request(key).unwrap_err();
-        assert_eq!((refused.limit, refused.retry_after_seconds), (6, 540));
+        assert_eq!((refused.limit, refused.retry_after_seconds), (6, 3_540));
     }
 
     #[test]
     fn nought_turns_a_limit_off() {
-        let (throttle, _) = throttle(0, 0);
+        let throttle = throttle(0, 0);
         for _ in 0..1_000 {
             assert_eq!(throttle.request(Uuid::from_u128(1)), Ok(None));
         }
@@ -213,7 +179,7 @@ mod tests {
 
     #[test]
     fn wrong_keys_count_per_network() {
-        let (throttle, _) = throttle(0, 0);
+        let throttle = throttle(0, 0);
         let table = [
             ("10.0.0.1", true),
             ("10.0.0.1", true),
