@@ -54,7 +54,7 @@ fn description(operation: &Operation) -> String {
     };
     paragraphs.extend(who.map(str::to_owned));
     if let Some(feature) = operation.feature {
-        paragraphs.push(format!("Needs the feature `{feature}`."));
+        paragraphs.push(format!("Needs the feature `{}`.", feature.key));
     }
     let failures = operation.failures.iter();
     let failures: Vec<String> = failures

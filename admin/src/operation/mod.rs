@@ -60,7 +60,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::schema::BodySchema;
 use http::{Method, StatusCode};
-use millrace_catalog::{Level, Need};
+use millrace_catalog::{Feature, Level, Need};
 use serde_json::Value;
 use std::future::Future;
 use std::pin::Pin;
@@ -114,7 +114,7 @@ pub(crate) struct Operation {
     pub(crate) scopes: &'static [Need],
     pub(crate) access: Access,
     /// What an operator can take away from the organization.
-    pub(crate) feature: Option<&'static str>,
+    pub(crate) feature: Option<Feature>,
     /// The status of success.
     pub(crate) status: StatusCode,
     /// Another one that the handler may give.

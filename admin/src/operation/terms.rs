@@ -2,7 +2,7 @@
 
 use super::{Access, Failure, Operation, QueryParameter};
 use http::StatusCode;
-use millrace_catalog::{Level, Need};
+use millrace_catalog::{Feature, Level, Need};
 
 impl Operation {
     /// A headline for the document.
@@ -48,7 +48,7 @@ impl Operation {
     }
 
     /// 403 `payment_required` where an operator took this feature away.
-    pub(crate) fn feature(mut self, feature: &'static str) -> Self {
+    pub(crate) fn feature(mut self, feature: Feature) -> Self {
         self.feature = Some(feature);
         self
     }

@@ -6,7 +6,7 @@ use crate::operation::{Access, Operation};
 use crate::request::throttle::Throttle;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use millrace_catalog::{Caller, Catalog, Level, Need};
+use millrace_catalog::{Caller, Catalog, Feature, Level, Need, Organization};
 use std::net::IpAddr;
 
 /// Finds the caller. Wrong keys count against the address they come from; right ones are served
@@ -79,11 +79,21 @@ pub(crate) fn check_access(operation: &Operation, context: &Context) -> Result<(
         return Err(ApiError::forbidden(detail));
     }
     match operation.feature {
-        Some(feature) if !organization.organization.has_feature(feature) => {
-            Err(ApiError::feature_missing(feature))
-        }
-        _ => Ok(()),
+        Some(feature) => must_have(&organization.organization, feature),
+        None => Ok(()),
     }
+}
+
+/// Lets organizations pass that have a feature.
+///
+/// # Errors
+///
+/// 403 `payment_required` where an operator took it away.
+pub(crate) fn must_have(organization: &Organization, feature: Feature) -> Result<(), ApiError> {
+    if organization.has_feature(feature) {
+        return Ok(());
+    }
+    Err(ApiError::feature_missing(feature.key))
 }
 
 /// The key of `Authorization: Bearer <key>`; the scheme in any case.

@@ -5,7 +5,9 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{ActivityChange, ActivityEntry, ActivityFilter, ActivityScope, Need};
+use millrace_catalog::{
+    ActivityChange, ActivityEntry, ActivityFilter, ActivityScope, Need, features,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,7 +28,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             )
             .query("item_id", "string", "Only of the thing with this id.")
             .scopes(&READ)
-            .feature("audit_logs"),
+            .feature(features::AUDIT_LOGS),
     ]
 }
 

@@ -7,8 +7,8 @@ use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    HistoricalDecision, HistoricalMigration, Level, MigrationState, Need, NewHistoricalMigration,
-    TeamId,
+    Feature, HistoricalDecision, HistoricalMigration, Level, MigrationState, Need,
+    NewHistoricalMigration, TeamId, features,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ const APPROVE: &str = "/api/organizations/{organization_id}/historical_migration
 const REJECT: &str = "/api/organizations/{organization_id}/historical_migrations/{id}/reject/";
 const READ: [Need; 1] = [Need::read("historical_migration")];
 const WRITE: [Need; 1] = [Need::write("historical_migration")];
-const FEATURE: &str = "historical_migrations";
+const FEATURE: Feature = features::HISTORICAL_MIGRATIONS;
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {

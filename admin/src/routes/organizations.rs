@@ -6,9 +6,10 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::patch::Patch;
+use crate::request::auth::must_have;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, Level, MemberOrganization, Need, NewOrganization, OrganizationChange,
+    Feature, Level, MemberOrganization, Need, NewOrganization, OrganizationChange, features,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ const ALL: &str = "/api/organizations/";
 const ONE: &str = "/api/organizations/{organization_id}/";
 const READ: [Need; 1] = [Need::read("organization")];
 const WRITE: [Need; 1] = [Need::write("organization")];
+const GATED: &str = "To enforce a second factor takes the feature `2fa_enforcement`, to keep \
+                     members from pipelines `organization_security_settings`.";
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
@@ -40,7 +43,8 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::patch(ONE, &["name"], update)
             .about("Change an organization")
             .scopes(&WRITE)
-            .level(Level::Administrator),
+            .level(Level::Administrator)
+            .fails(403, "payment_required", GATED),
         Operation::delete(ONE, delete)
             .about("Delete an organization and everything in it")
             .note("Its events stay in ClickHouse until the operator purges them.")
@@ -188,6 +192,13 @@ async fn retrieve(context: Context) -> Result<OrganizationBody, ApiError> {
 
 async fn update(context: Context, patch: PatchBody) -> Result<OrganizationBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
+    let organization = &context.organization()?.organization;
+    if patch.enforce_2fa == Patch::Value(Some(true)) {
+        must_have(organization, features::TWO_FACTOR_ENFORCEMENT)?;
+    }
+    if patch.members_can_write_pipelines == Patch::Value(false) {
+        must_have(organization, features::ORGANIZATION_SECURITY_SETTINGS)?;
+    }
     let change = OrganizationChange {
         name: patch.name.sent(),
         is_member_join_email_enabled: patch.is_member_join_email_enabled.sent(),

@@ -8,7 +8,9 @@ use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{ActivityScope, Level, Need, NewProject, Project, ProjectChange, TeamId};
+use millrace_catalog::{
+    ActivityScope, Level, Need, NewProject, Project, ProjectChange, TeamId, features,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -61,7 +63,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .level(Level::Administrator),
         Operation::list(ACTIVITY, activity)
             .about("List who changed what of a project, newest first")
-            .feature("audit_logs")
+            .feature(features::AUDIT_LOGS)
             .scopes(&READ),
         Operation::get(DEMO, is_generating_demo_data)
             .about("Whether demonstration events are being made")

@@ -8,7 +8,7 @@ use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Level, Need, ProxyStatus, SeenProxyRecord};
+use millrace_catalog::{Feature, Level, Need, ProxyStatus, SeenProxyRecord, features};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ const ALL: &str = "/api/organizations/{organization_id}/proxy_records/";
 const ONE: &str = "/api/organizations/{organization_id}/proxy_records/{id}/";
 const READ: [Need; 2] = [Need::read("proxy_record"), Need::read("organization")];
 const WRITE: [Need; 2] = [Need::write("proxy_record"), Need::write("organization")];
-const FEATURE: &str = "managed_reverse_proxy";
+const FEATURE: Feature = features::MANAGED_REVERSE_PROXY;
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {

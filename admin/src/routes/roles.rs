@@ -8,7 +8,9 @@ use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{FlagsAccess, Level, Need, NewRole, Page, RoleChange, RoleFilter, SeenRole};
+use millrace_catalog::{
+    Feature, FlagsAccess, Level, Need, NewRole, Page, RoleChange, RoleFilter, SeenRole, features,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
@@ -21,7 +23,7 @@ pub(super) const READ: [Need; 2] = [Need::read("role"), Need::read("organization
 /// Either will do.
 pub(super) const WRITE: [Need; 2] = [Need::write("role"), Need::write("organization")];
 /// What an operator can take away.
-pub(super) const FEATURE: &str = "role_based_access";
+pub(super) const FEATURE: Feature = features::ROLE_BASED_ACCESS;
 const TAKEN: &str = "Another role has this name, in whatever case.";
 
 /// This resource's rows of the table.

@@ -49,6 +49,7 @@ mod conformance;
 mod dns;
 mod document;
 mod domains;
+mod features;
 mod fixture;
 mod held;
 mod historical_migrations;

@@ -167,7 +167,7 @@ async fn features(
     let set = catalog.set_organization_features(&actor, id, on, off).await;
     let set = set.context("nothing changed; `millrace organizations features` shows the keys")?;
     let rows = FEATURES.iter().map(|feature| {
-        let state = if set.has_feature(feature.key) {
+        let state = if set.has_feature(*feature) {
             "on"
         } else {
             "off"

@@ -43,7 +43,7 @@ mod connect;
 mod domains;
 mod entities;
 mod error;
-mod features;
+pub mod features;
 mod historical_migrations;
 mod idempotency;
 mod invites;

@@ -25,12 +25,12 @@ use crate::operation::Operation;
 use crate::proxy_check::addresses::is_public;
 use crate::timestamp::{self, Timestamp};
 use millrace_catalog::{
-    Actor, DestinationLimits, ExportPlace, ExportWriter, Need, TeamId, UtcTime,
+    Actor, DestinationLimits, ExportPlace, ExportWriter, Feature, Need, TeamId, UtcTime, features,
 };
 
 const READ: [Need; 1] = [Need::read("batch_export")];
 const WRITE: [Need; 1] = [Need::write("batch_export")];
-const FEATURE: &str = "data_pipelines";
+const FEATURE: Feature = features::DATA_PIPELINES;
 
 /// The paths of one place.
 struct Paths {

@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::schema::Nothing;
-use millrace_catalog::{Level, Need};
+use millrace_catalog::{Feature, Level, Need, features};
 use wire::{DomainBody, NewBody, PatchBody};
 
 const ALL: &str = "/api/organizations/{organization_id}/domains/";
@@ -16,7 +16,7 @@ const ONE: &str = "/api/organizations/{organization_id}/domains/{id}/";
 const VERIFY: &str = "/api/organizations/{organization_id}/domains/{id}/verify/";
 const READ: [Need; 1] = [Need::read("organization")];
 const WRITE: [Need; 1] = [Need::write("organization")];
-const FEATURE: &str = "automatic_provisioning";
+const FEATURE: Feature = features::AUTOMATIC_PROVISIONING;
 const BAD_FIELD: &str = "This is no domain name that a person can own, or no certificate.";
 const TAKEN: &str = "You have the domain already, or another organization proved it first.";
 const UNPROVED: &str = "Who logs in how is decided once the domain is verified.";

@@ -4,8 +4,9 @@ use crate::certificates::is_certificate;
 use crate::domain_name::normalized;
 use crate::error::ApiError;
 use crate::patch::Patch;
+use crate::request::auth::must_have;
 use crate::timestamp::Timestamp;
-use millrace_catalog::{Domain, DomainChange, NewDomain, Organization};
+use millrace_catalog::{Domain, DomainChange, Feature, NewDomain, Organization, features};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -53,11 +54,9 @@ impl NewBody {
         };
         check_certificate(new.saml_x509_cert.as_deref())?;
         let saml = [&new.saml_entity_id, &new.saml_acs_url, &new.saml_x509_cert];
-        must_have(
-            organization,
-            "saml",
-            saml.iter().any(|field| field.is_some()),
-        )?;
+        if saml.iter().any(|field| field.is_some()) {
+            must_have(organization, features::SAML)?;
+        }
         Ok(new)
     }
 }
@@ -112,6 +111,17 @@ impl SsoEnforcement {
             Self::Gitlab => "gitlab",
         }
     }
+
+    /// The features without which it cannot be chosen.
+    fn needs(self) -> &'static [Feature] {
+        match self {
+            Self::Any => &[],
+            Self::Saml => &[features::SSO_ENFORCEMENT, features::SAML],
+            Self::Google | Self::Github | Self::Gitlab => {
+                &[features::SSO_ENFORCEMENT, features::SOCIAL_SSO]
+            }
+        }
+    }
 }
 
 impl PatchBody {
@@ -122,11 +132,11 @@ impl PatchBody {
     /// As [`NewBody::domain`].
     pub(super) fn change(self, organization: &Organization) -> Result<DomainChange, ApiError> {
         let domain = self.domain.sent().as_deref().map(checked_domain);
-        let sso = self.sso_enforcement.sent().map(SsoEnforcement::name);
+        let enforced = self.sso_enforcement.sent();
         let change = DomainChange {
             domain: domain.transpose()?,
             jit_provisioning_enabled: self.jit_provisioning_enabled.sent(),
-            sso_enforcement: sso.map(str::to_owned),
+            sso_enforcement: enforced.map(|sso| sso.name().to_owned()),
             saml_entity_id: self.saml_entity_id.sent(),
             saml_acs_url: self.saml_acs_url.sent(),
             saml_x509_cert: self.saml_x509_cert.sent(),
@@ -144,10 +154,12 @@ impl PatchBody {
             &change.saml_acs_url,
             &change.saml_x509_cert,
         ];
-        let sets_saml = saml.iter().any(|field| matches!(field, Some(Some(_))));
-        must_have(organization, "saml", sets_saml)?;
-        let enforces = sso.is_some_and(|sso| !sso.is_empty());
-        must_have(organization, "sso_enforcement", enforces)?;
+        if saml.iter().any(|field| matches!(field, Some(Some(_)))) {
+            must_have(organization, features::SAML)?;
+        }
+        for feature in enforced.map_or(&[][..], SsoEnforcement::needs) {
+            must_have(organization, *feature)?;
+        }
         Ok(change)
     }
 }
@@ -211,12 +223,4 @@ fn check_certificate(text: Option<&str>) -> Result<(), ApiError> {
         }
         _ => Ok(()),
     }
-}
-
-/// What an operator took away can be read and emptied, not set.
-fn must_have(organization: &Organization, feature: &str, is_used: bool) -> Result<(), ApiError> {
-    if is_used && !organization.has_feature(feature) {
-        return Err(ApiError::feature_missing(feature));
-    }
-    Ok(())
 }

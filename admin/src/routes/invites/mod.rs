@@ -10,8 +10,9 @@ use crate::error::ApiError;
 use crate::mail::{Invitation, NoRoom, Room};
 use crate::operation::Operation;
 use crate::page::Envelope;
+use crate::request::auth::must_have;
 use crate::schema::Nothing;
-use millrace_catalog::{Need, SentInvite};
+use millrace_catalog::{Need, SentInvite, features};
 use time::macros::format_description;
 use wire::{InviteBody, NewBody, OneOrMany};
 
@@ -25,6 +26,7 @@ const BAD_INVITE: &str = "The address is a member's already, or a project is unk
                           above yours.";
 const ABOVE: &str = "The level is above yours.";
 const MAILED: &str = "The organization has sent too many mails; try again later.";
+const GATED: &str = "Access to private projects takes the feature `advanced_permissions`.";
 const FULL: &str = "Too many mails are on their way; try again later.";
 
 /// This resource's rows of the table.
@@ -41,6 +43,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .fails(400, "invalid_input", BAD_INVITE)
             .fails(403, "permission_denied", ABOVE)
             .fails(429, "throttled", MAILED)
+            .fails(403, "payment_required", GATED)
             .fails(503, "unavailable", FULL),
         Operation::delete(ONE, delete)
             .about("Withdraw an invite")
@@ -54,6 +57,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .fails(400, "duplicate", "An address is in the list twice.")
             .fails(403, "permission_denied", ABOVE)
             .fails(429, "throttled", MAILED)
+            .fails(403, "payment_required", GATED)
             .fails(503, "unavailable", FULL),
         Operation::action(RESEND, resend)
             .about("Send an invite again")
@@ -73,6 +77,7 @@ async fn list(context: Context) -> Result<Envelope<InviteBody>, ApiError> {
 }
 
 async fn create(context: Context, new: NewBody) -> Result<InviteBody, ApiError> {
+    may_give(&context, &new)?;
     let mut room = room_for(&context, usize::from(new.wants_mail()))?;
     let new = new.invite(room.is_some())?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
@@ -89,6 +94,7 @@ async fn bulk(
         OneOrMany::One(new) => return create(context, new).await.map(OneOrMany::One),
         OneOrMany::Many(new) => new,
     };
+    new.iter().try_for_each(|new| may_give(&context, new))?;
     let mails = new.iter().filter(|new| new.wants_mail()).count();
     let mut room = room_for(&context, mails)?;
     let checked = new.into_iter().enumerate().map(|(index, new)| {
@@ -126,6 +132,15 @@ async fn delete(context: Context) -> Result<(), ApiError> {
         .catalog()
         .delete_invite(&actor, id, context.uuid("id")?);
     Ok(deleted.await?)
+}
+
+/// Lets invites pass that the organization has the features for.
+fn may_give(context: &Context, new: &NewBody) -> Result<(), ApiError> {
+    if new.opens_projects() {
+        let organization = &context.organization()?.organization;
+        must_have(organization, features::ADVANCED_PERMISSIONS)?;
+    }
+    Ok(())
 }
 
 /// Room for so many mails, if mail is sent at all and any is wanted. None is sent without an

@@ -92,6 +92,14 @@ impl NewBody {
         self.send_email != Patch::Value(false)
     }
 
+    /// Whether it opens private projects.
+    pub(super) fn opens_projects(&self) -> bool {
+        match &self.private_project_access {
+            Patch::Value(Some(access)) => !access.is_empty(),
+            _ => false,
+        }
+    }
+
     /// What the catalog takes.
     ///
     /// # Errors

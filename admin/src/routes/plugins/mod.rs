@@ -17,7 +17,7 @@ mod views;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
-use millrace_catalog::{Actor, Family, Need, PluginWriter};
+use millrace_catalog::{Actor, Family, Need, PluginWriter, features};
 use std::future::Future;
 
 const READ: [Need; 1] = [Need::read("plugin")];
@@ -83,10 +83,23 @@ const FAMILIES: [Paths; 5] = [
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
-    let families = FAMILIES.iter();
-    let rows =
-        families.flat_map(|paths| [records::rows(paths), files::rows(paths), views::rows(paths)]);
-    rows.flatten().collect()
+    FAMILIES.iter().flat_map(rows_of).collect()
+}
+
+fn rows_of(paths: &Paths) -> Vec<Operation> {
+    let rows = [records::rows(paths), files::rows(paths), views::rows(paths)];
+    let rows = rows.into_iter().flatten();
+    match paths.family {
+        // The activity of the organization's plugins is the same everywhere; its own feature
+        // gates it.
+        Family::Destinations | Family::Transformations => rows
+            .map(|row| match row.feature {
+                Some(_) => row,
+                None => row.feature(features::DATA_PIPELINES),
+            })
+            .collect(),
+        Family::Plugins | Family::FrontendApps | Family::ImportApps => rows.collect(),
+    }
 }
 
 /// A handler that knows its family.

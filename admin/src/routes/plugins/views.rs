@@ -10,13 +10,14 @@ use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::plugin_catalogue::CatalogueEntry;
 use crate::routes::activity::{ActivityLogEntry, entries};
-use millrace_catalog::{ActivityScope, Family, Page};
+use millrace_catalog::{ActivityScope, Family, Page, features};
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;
     vec![
         Operation::list(paths.activity, of(family, activity))
             .about("List who changed what of plugins, newest first")
+            .feature(features::AUDIT_LOGS)
             .scopes(&READ),
         Operation::list(
             paths.exports_unsubscribe_configs,

@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::entities::organizations::{self, FeatureKeys};
 use crate::entities::{activity_counts, activity_log};
 use crate::error::ChangeError;
-use crate::features::FEATURES;
+use crate::features::{FEATURES, Feature};
 use crate::level::Level;
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use sea_orm::prelude::Uuid;
@@ -136,12 +136,12 @@ impl Catalog {
         off: &[String],
     ) -> Result<organizations::Model, Abort> {
         let before = lock_organization(within, id).await?;
-        let is_off = |key: &str| {
-            let was_off = !before.has_feature(key);
+        let is_off = |feature: &Feature| {
+            let (key, was_off) = (feature.key, !before.has_feature(*feature));
             (was_off && !on.iter().any(|on| on == key)) || off.iter().any(|off| off == key)
         };
-        let keys = FEATURES.iter().map(|feature| feature.key);
-        let disabled = keys.filter(|key| is_off(key)).map(str::to_owned);
+        let disabled = FEATURES.into_iter().filter(is_off);
+        let disabled = disabled.map(|feature| feature.key.to_owned());
         let after = organizations::Model {
             disabled_features: FeatureKeys(disabled.collect()),
             ..before.clone()

@@ -21,7 +21,7 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::projects;
 use crate::error::{CatalogError, ChangeError};
-use crate::features::MORE_PROJECTS;
+use crate::features::ORGANIZATIONS_PROJECTS;
 use crate::level::Level;
 use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
@@ -130,8 +130,8 @@ impl Catalog {
             .filter(projects::Column::OrganizationId.eq(organization_id))
             .count(within)
             .await?;
-        if had > 0 && !organization.has_feature(MORE_PROJECTS) {
-            return Err(ChangeError::FeatureMissing(MORE_PROJECTS).into());
+        if had > 0 && !organization.has_feature(ORGANIZATIONS_PROJECTS) {
+            return Err(ChangeError::FeatureMissing(ORGANIZATIONS_PROJECTS.key).into());
         }
         if had >= PROJECTS_MAX {
             let detail = format!("An organization has at most {PROJECTS_MAX} projects.");

@@ -1,6 +1,7 @@
 //! Organizations: settings, features, deletion.
 
 use crate::stand::{FIRST, Stand, actor, blame, field};
+use millrace_catalog::features::SAML;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Activity, ActivityFilter, Actor, FEATURES, NewOrganization, OrganizationChange,
@@ -109,7 +110,7 @@ async fn an_operator_takes_features_away_and_gives_them_back(database: TestDatab
         let set = set.await.unwrap();
         assert_eq!(set.disabled_features.0, left);
         assert_eq!(set.features().count(), FEATURES.len() - left.len());
-        assert_eq!(set.has_feature("saml"), !left.contains(&"saml"));
+        assert_eq!(set.has_feature(SAML), !left.contains(&"saml"));
     }
     let id = stand.organization;
     let unknown = keys(&["flying"]);
