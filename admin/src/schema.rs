@@ -20,7 +20,7 @@ pub(crate) struct BodySchema {
     pub(crate) schema: Value,
     /// Whether an empty body will do.
     pub(crate) is_optional: bool,
-    /// The same, compiled; else what is wrong with it, which a test would find.
+    /// The same in effect, compiled; else what is wrong with it, which a test would find.
     pub(crate) validator: Arc<Result<Validator, String>>,
 }
 
@@ -51,11 +51,12 @@ impl BodySchema {
     }
 
     fn compiled(name: String, schema: Value) -> Self {
+        let checked = choices_of_any_type(schema.clone());
         let validator = jsonschema::options()
             .with_draft(Draft::Draft202012)
             .should_validate_formats(true)
             .with_format("date-time", |text: &str| timestamp::parse(text).is_some())
-            .build(&schema)
+            .build(&checked)
             .map_err(|error| error.to_string());
         let optional = json!({});
         let is_optional = match &validator {
@@ -76,6 +77,31 @@ pub(crate) fn without_boolean_schemas() -> ReplaceBoolSchemas {
     let mut transform = ReplaceBoolSchemas::default();
     transform.skip_additional_properties = true;
     transform
+}
+
+/// A value of another type is no choice either, and is to be blamed for that: where the values are
+/// listed, their type goes.
+fn choices_of_any_type(schema: Value) -> Value {
+    match Schema::try_from(schema) {
+        Ok(mut schema) => {
+            ChoicesOfAnyType.transform(&mut schema);
+            schema.to_value()
+        }
+        // It cannot be compiled either, and that says why.
+        Err(error) => json!({ "type": error.to_string() }),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct ChoicesOfAnyType;
+
+impl Transform for ChoicesOfAnyType {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        if schema.get("enum").is_some() {
+            schema.remove("type");
+        }
+    }
 }
 
 /// A body that nothing is read of, JSON as it must be.

@@ -166,7 +166,12 @@ async fn levels_are_1_8_or_15_and_the_owner_who_gives_stays_one() {
         (
             "PATCH",
             json!({ "level": "8" }),
-            (400, "invalid_input", Some("level")),
+            (400, "invalid_choice", Some("level")),
+        ),
+        (
+            "PATCH",
+            json!({ "level": 8.5 }),
+            (400, "invalid_choice", Some("level")),
         ),
         (
             "PATCH",

@@ -183,7 +183,7 @@ async fn bad_fields_are_named() {
             "invalid_choice",
             "plugin_type",
         ),
-        (json!({ "plugin_type": 3 }), "invalid_input", "plugin_type"),
+        (json!({ "plugin_type": 3 }), "invalid_choice", "plugin_type"),
         (json!({ "name": &long }), "max_length", "name"),
         (json!({ "icon": &long }), "max_length", "icon"),
         (json!({ "tag": &long }), "max_length", "tag"),
