@@ -153,7 +153,7 @@ pub(crate) async fn insert_organization<C: ConnectionTrait>(
     let id = Uuid::now_v7();
     let row = organizations::ActiveModel {
         id: ActiveValue::Set(id),
-        slug: ActiveValue::Set(free_slug(db, &new.name, id).await?),
+        slug: ActiveValue::Set(free_slug(db, &new.name).await?),
         name: ActiveValue::Set(new.name),
         created_at: ActiveValue::Set(now),
         updated_at: ActiveValue::Set(now),

@@ -7,24 +7,34 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, 
 /// The longest slug before a suffix, in characters.
 const SLUG_CHARS_MAX: usize = 48;
 
-/// The slug of a name, or that with a suffix if another organization has it. The suffix is the
-/// random end of the id, so that two that are made at the same time do not collide either.
-pub(super) async fn free_slug<C: ConnectionTrait>(
-    db: &C,
-    name: &str,
-    id: Uuid,
-) -> Result<String, DbErr> {
-    let slug = slugify(name);
-    let taken = organizations::Entity::find()
-        .filter(organizations::Column::Slug.eq(slug.as_str()))
-        .count(db)
-        .await?;
-    if taken == 0 {
-        return Ok(slug);
+/// How many letters a suffix has, and how many suffixes are tried.
+const SUFFIX_LETTERS: usize = 4;
+const SUFFIXES_MAX: usize = 16;
+
+/// The slug of a name, or that with a suffix if another organization has it. Whoever asks keeps
+/// others from taking it meanwhile.
+pub(super) async fn free_slug<C: ConnectionTrait>(db: &C, name: &str) -> Result<String, DbErr> {
+    let plain = slugify(name);
+    let mut slug = plain.clone();
+    for _ in 0..SUFFIXES_MAX {
+        let taken = organizations::Entity::find()
+            .filter(organizations::Column::Slug.eq(slug.as_str()))
+            .count(db)
+            .await?;
+        if taken == 0 {
+            break;
+        }
+        slug = format!("{plain}-{}", random_letters());
     }
-    let id = id.simple().to_string();
-    let (_, suffix) = id.split_at_checked(24).unwrap_or_default();
-    Ok(format!("{slug}-{suffix}"))
+    // One that is taken after all is refused by the index.
+    Ok(slug)
+}
+
+fn random_letters() -> String {
+    // The first bytes of this version are random.
+    let random = Uuid::new_v4().into_bytes().into_iter();
+    let letters = random.map(|byte| char::from(b'a' + byte % 26));
+    letters.take(SUFFIX_LETTERS).collect()
 }
 
 /// Letters and digits in lower case, everything else one hyphen.

@@ -49,7 +49,14 @@ async fn slugs_stay_unique(database: TestDatabase) {
     slugs.dedup();
     assert_eq!(slugs.len(), 6);
     assert_eq!(slugs[0], "same-name");
-    assert!(slugs[1].starts_with("same-name-"), "{slugs:?}");
+    for slug in &slugs[1..] {
+        let suffix = slug.strip_prefix("same-name-").unwrap();
+        assert_eq!(suffix.len(), 4, "{slug}");
+        assert!(
+            suffix.bytes().all(|byte| byte.is_ascii_lowercase()),
+            "{slug}"
+        );
+    }
 }
 
 async fn callers_see_their_own_organizations_in_pages(database: TestDatabase) {
