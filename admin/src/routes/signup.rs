@@ -137,7 +137,7 @@ async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedU
             (StatusCode::CREATED, made.await?)
         }
     };
-    announce(&context, &joined);
+    announce(&context, &joined).await;
     Ok(WithStatus {
         status,
         body: joined.into(),
@@ -145,14 +145,19 @@ async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedU
 }
 
 /// Tells the other members, where the organization wants that. Nobody is refused because there is
-/// no room for that mail.
-fn announce(context: &Context, joined: &Joined) {
+/// no room for that mail, or nobody is found to be told.
+async fn announce(context: &Context, joined: &Joined) {
     let Some(outbox) = context.services.outbox.as_ref() else {
         return;
     };
-    if joined.to_tell.is_empty() {
-        return;
-    }
+    let to_tell = match context.catalog().addresses_to_tell(joined).await {
+        Ok(to_tell) if to_tell.is_empty() => return,
+        Ok(to_tell) => to_tell,
+        Err(error) => {
+            tracing::warn!(%error, "members are not told of one who joined");
+            return;
+        }
+    };
     match outbox.reserve(joined.organization.id, 1) {
         Ok(mut room) => {
             let user = &joined.member.user;
@@ -163,7 +168,7 @@ fn announce(context: &Context, joined: &Joined) {
                 email: user.email.clone(),
                 organization: joined.organization.name.clone(),
             };
-            room.announce(notice, joined.to_tell.clone());
+            room.announce(notice, to_tell);
         }
         Err(full) => tracing::warn!(%full, "members are not told of one who joined"),
     }

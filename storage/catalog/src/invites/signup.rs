@@ -4,27 +4,19 @@ use super::InviteToken;
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::{
-    organization_invites as invites, organization_memberships as memberships, organizations, users,
-};
+use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
-use crate::members::{Member, joined, member_deed};
+use crate::members::{Member, addresses_of, joined, member_deed};
 use crate::names::checked_text;
 use crate::organizations::insert_membership;
 use crate::personal_keys::{Caller, CreatedPersonalKey, Terms};
 use crate::scopes::Scopes;
 use crate::transaction::{Abort, lock_organization};
 use crate::users::{NewUser, insert_user};
-use sea_orm::prelude::Uuid;
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter};
 
 /// The longest first or last name, in characters.
 const NAME_CHARS_MAX: usize = 150;
-/// How many members at most are told of one who joins, who came first first.
-const TOLD_MAX: u64 = 1000;
 const KEY_LABEL: &str = "First key";
 
 /// An invite as whoever holds its token sees it.
@@ -47,9 +39,6 @@ pub struct Joined {
     pub member: Member,
     /// A first key, with scope `*`, for who had no account.
     pub key: Option<CreatedPersonalKey>,
-    /// Who is to be told by mail: addresses of the other members, none if the organization does
-    /// not want it.
-    pub to_tell: Vec<String>,
 }
 
 impl Catalog {
@@ -144,6 +133,23 @@ impl Catalog {
         self.finish(transaction, joined).await
     }
 
+    /// Who is to be told by mail of one who joined: the addresses of all other members, who came
+    /// first first; nobody if the organization does not want it.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn addresses_to_tell(&self, joined: &Joined) -> Result<Vec<String>, CatalogError> {
+        if !joined.organization.is_member_join_email_enabled {
+            return Ok(Vec::new());
+        }
+        let others = addresses_of(joined.organization.id)
+            .filter(users::Column::Id.ne(joined.member.user.id))
+            .into_tuple()
+            .all(&self.db);
+        others.await.map_err(|error| self.error(&error))
+    }
+
     /// The invite of a token that still works; its organization is locked.
     async fn accepting(
         &self,
@@ -206,11 +212,6 @@ impl Catalog {
             let detail = "You are a member of this organization already.";
             return Err(ChangeError::invalid(None, "user_already_member", detail).into());
         }
-        let to_tell = if organization.is_member_join_email_enabled {
-            addresses(within, id).await?
-        } else {
-            Vec::new()
-        };
         let membership = insert_membership(within, id, user.id, invite.level, now).await?;
         let member = Member { membership, user };
         let deed = member_deed(Activity::Created, &member);
@@ -222,7 +223,6 @@ impl Catalog {
             organization,
             member,
             key: None,
-            to_tell,
         })
     }
 }
@@ -249,18 +249,4 @@ async fn find_by_token<C: ConnectionTrait>(
         .one(db)
         .await?;
     Ok(found.filter(|invite| token.has_hash(&invite.token_hash)))
-}
-
-/// The addresses of an organization's members.
-async fn addresses(
-    within: &DatabaseTransaction,
-    organization_id: Uuid,
-) -> Result<Vec<String>, DbErr> {
-    let query = joined(organization_id)
-        .order_by_asc(memberships::Column::JoinedAt)
-        .order_by_asc(memberships::Column::Id)
-        .limit(TOLD_MAX);
-    let members = query.all(within).await?;
-    let users = members.into_iter().filter_map(|(_, user)| user);
-    Ok(users.map(|user| user.email).collect())
 }

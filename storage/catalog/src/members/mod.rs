@@ -105,6 +105,17 @@ pub(crate) fn joined(
         .select_also(users::Entity)
 }
 
+/// The addresses of an organization's members, who came first first.
+pub(crate) fn addresses_of(organization_id: Uuid) -> Select<memberships::Entity> {
+    memberships::Entity::find()
+        .select_only()
+        .column(users::Column::Email)
+        .join(JoinType::InnerJoin, user_of_membership())
+        .filter(memberships::Column::OrganizationId.eq(organization_id))
+        .order_by_asc(memberships::Column::JoinedAt)
+        .order_by_asc(memberships::Column::Id)
+}
+
 fn user_of_membership() -> RelationDef {
     memberships::Entity::belongs_to(users::Entity)
         .from(memberships::Column::UserId)

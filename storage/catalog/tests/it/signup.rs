@@ -1,5 +1,6 @@
 //! Accepting invites.
 
+use crate::crowd::add_members;
 use crate::stand::{DAY_MICROS, FIRST, START, Stand, actor, blame, field};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Activity, ActivityScope, Level, NewInvite, OrganizationChange, SentInvite};
@@ -10,6 +11,7 @@ on_both!(
     what_does_not_fit_is_refused,
     an_invite_is_accepted_once_however_many_try,
     other_members_are_told_if_the_organization_wants_it,
+    all_others_are_told_however_many_there_are,
 );
 
 async fn invite(stand: &Stand, email: &str, level: Level) -> SentInvite {
@@ -193,7 +195,8 @@ async fn other_members_are_told_if_the_organization_wants_it(database: TestDatab
             .catalog
             .accept_invite_as_new(sent.token.expose(), name, "")
             .await;
-        assert_eq!(joined.unwrap().to_tell, told);
+        let to_tell = stand.catalog.addresses_to_tell(&joined.unwrap()).await;
+        assert_eq!(to_tell.unwrap(), told);
         let silence = OrganizationChange {
             is_member_join_email_enabled: Some(false),
             ..OrganizationChange::default()
@@ -205,4 +208,18 @@ async fn other_members_are_told_if_the_organization_wants_it(database: TestDatab
             .await;
         changed.unwrap();
     }
+}
+
+async fn all_others_are_told_however_many_there_are(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    add_members(&database, 1_500).await;
+    let sent = invite(&stand, "bob@example.com", Level::Member).await;
+    let joined = stand
+        .catalog
+        .accept_invite_as_new(sent.token.expose(), "Bob", "")
+        .await;
+    let told = stand.catalog.addresses_to_tell(&joined.unwrap()).await;
+    let told = told.unwrap();
+    assert_eq!(told.len(), 1_501);
+    assert!(!told.contains(&"bob@example.com".to_owned()));
 }
