@@ -29,7 +29,7 @@ pub struct Row {
     pub level: i16,
     pub status: u16,
     pub answer: String,
-    pub plus: Vec<String>,
+    pub plus: Shape,
     pub empty: bool,
     pub body: Option<Value>,
     pub after: Vec<String>,
@@ -73,7 +73,7 @@ struct Line {
     status: u16,
     answer: String,
     #[serde(default)]
-    plus: Vec<String>,
+    plus: Shape,
     #[serde(default)]
     empty: bool,
     body: Option<Value>,
