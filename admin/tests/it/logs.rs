@@ -1,0 +1,62 @@
+//! What is logged meanwhile.
+
+use serde_json::Value;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::EnvFilter;
+
+/// What operators see by default, and all that is ours.
+const FILTER: &str = "info,millrace_admin=trace,millrace_catalog=trace";
+
+/// Catches what the tasks of this thread log, until it is dropped.
+pub struct Logs {
+    written: Written,
+    _subscriber: DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Logs {
+    pub fn catch() -> Self {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .with_env_filter(EnvFilter::new(FILTER))
+            .with_writer(move || writer.clone())
+            .finish();
+        Self {
+            written,
+            _subscriber: tracing::subscriber::set_default(subscriber),
+        }
+    }
+
+    /// All of it, as it was written.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.written.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The lines since the last call: what each says, and in which request.
+    pub fn take(&self) -> Vec<(String, Value)> {
+        let written = std::mem::take(&mut *self.written.0.lock().unwrap());
+        let lines = serde_json::Deserializer::from_slice(&written).into_iter::<Value>();
+        let told = lines.map(|line| {
+            let line = line.unwrap();
+            let message = line["fields"]["message"].as_str().unwrap().to_owned();
+            (message, line["spans"][0]["request_id"].clone())
+        });
+        told.collect()
+    }
+}
