@@ -14,7 +14,7 @@ use crate::signup_page;
 use crate::stages::{self, Head};
 use http::{HeaderMap, Method, Uri};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use warp::path::FullPath;
 use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
@@ -22,13 +22,13 @@ use warp::{Filter, Rejection, Reply};
 /// What requests share.
 pub(crate) struct App {
     pub(crate) services: Arc<Services>,
-    pub(crate) router: Router,
+    pub(crate) router: Arc<Router>,
     pub(crate) throttle: Throttle,
     pub(crate) locks: ChangeLocks,
 }
 
 /// The table of operations contradicts itself; never so in a release, as a test builds it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TableError(String);
 
 impl std::fmt::Display for TableError {
@@ -39,16 +39,22 @@ impl std::fmt::Display for TableError {
 
 impl std::error::Error for TableError {}
 
+/// The table as a router, with its document: the same for every instance, so that tests, which have
+/// hundreds, compile its schemas once.
+static ROUTER: LazyLock<Result<Arc<Router>, TableError>> = LazyLock::new(|| {
+    let published = Arc::new(Published::default());
+    let table = crate::routes::operations(&published);
+    let router = Router::new(table).map_err(TableError)?;
+    let document = openapi::document(router.items());
+    published.publish(&document).map_err(TableError)?;
+    Ok(Arc::new(router))
+});
+
 impl App {
     pub(crate) fn new(services: Services) -> Result<Self, TableError> {
-        let published = Arc::new(Published::default());
-        let table = crate::routes::operations(&published);
-        let router = Router::new(table).map_err(TableError)?;
-        let document = openapi::document(router.items());
-        published.publish(&document).map_err(TableError)?;
         Ok(Self {
+            router: ROUTER.clone()?,
             throttle: Throttle::new(&services.config),
-            router,
             locks: ChangeLocks::new(),
             services: Arc::new(services),
         })
