@@ -1,6 +1,8 @@
 //! What may be typed.
 
-use anyhow::{Context, Result};
+mod target;
+
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use humantime::Duration;
 use millrace_load::clickhouse::ClickHouse;
@@ -8,6 +10,7 @@ use millrace_load::credentials::Credentials;
 use millrace_load::{Compression, Mode, Plan};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use target::TargetArgs;
 
 /// Load generator and verifier for analytics capture endpoints.
 ///
@@ -24,6 +27,7 @@ use std::path::PathBuf;
         millrace-load --credentials millrace-data/credentials.json --rate 100000 --json open.json\n  \
         millrace-load --credentials millrace-data/credentials.json --ledger acked.txt && \\\n    \
         millrace-load verify --credentials millrace-data/credentials.json --ledger acked.txt\n  \
+        millrace-load --url http://127.0.0.1:8000 --keys-file keys.txt\n  \
         millrace-load drain-server --listen 127.0.0.1:9000 & \\\n    \
         millrace-load --url http://127.0.0.1:9000 --key any"
 )]
@@ -74,21 +78,6 @@ pub struct RunArgs {
     /// What to do with the results.
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-/// Where to send and with which key.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Target")]
-pub struct TargetArgs {
-    /// The server's credentials.json: gives URL and key.
-    #[arg(long, value_name = "FILE")]
-    pub credentials: Option<PathBuf>,
-    /// Where to send; without a path to /batch/.
-    #[arg(long, value_name = "URL")]
-    pub url: Option<String>,
-    /// The project's key.
-    #[arg(long)]
-    pub key: Option<String>,
 }
 
 /// How fast and how long.
@@ -235,17 +224,7 @@ pub struct DrainServerArgs {
 impl RunArgs {
     /// The plan that was typed.
     pub fn plan(&self) -> Result<Plan> {
-        let credentials = self.target.credentials.as_deref().map(Credentials::read);
-        let credentials = credentials.transpose()?;
-        let given = |flag: &Option<String>, of: fn(&Credentials) -> &String| {
-            flag.clone()
-                .or_else(|| credentials.as_ref().map(|c| of(c).clone()))
-        };
-        let url = given(&self.target.url, |c| &c.ingest_url)
-            .context("--url or --credentials is missing")?;
-        let key = given(&self.target.key, |c| &c.project_api_key)
-            .context("--key or --credentials is missing")?;
-        let mut plan = Plan::new(&url, &key);
+        let mut plan = self.target.plan()?;
         plan.mode = match self.load.rate {
             Some(events_per_second) => Mode::Open { events_per_second },
             None => Mode::Closed,

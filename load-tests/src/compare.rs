@@ -135,6 +135,11 @@ fn differences(before: &Summary, after: &Summary) -> Vec<String> {
             a.historical_share.to_string(),
             b.historical_share.to_string(),
         ),
+        (
+            "projects",
+            a.keys.projects().to_string(),
+            b.keys.projects().to_string(),
+        ),
         ("threads", a.threads.to_string(), b.threads.to_string()),
     ];
     pairs

@@ -6,6 +6,7 @@
 //! Layout, in the order in which a run passes through it:
 //!
 //! - [`plan`]: what to send, where and how fast.
+//! - [`keys`]: to which projects.
 //! - [`shape`]: what one event looks like.
 //! - [`event_id`]: which event it is; the uuid says run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
@@ -25,6 +26,7 @@ pub mod compare;
 pub mod connection;
 pub mod credentials;
 pub mod event_id;
+pub mod keys;
 pub mod ledger;
 pub mod max_rate;
 pub mod plan;

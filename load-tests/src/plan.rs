@@ -1,6 +1,7 @@
 //! What a run sends, where to, and how fast.
 
 use crate::event_id::BATCH_EVENTS_MAX;
+use crate::keys::Keys;
 use anyhow::{Context, Result, bail, ensure};
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -39,9 +40,9 @@ pub enum Compression {
 pub struct Plan {
     /// Where to send, `http://host:port[/path]`; without a path `/batch/`.
     pub url: String,
-    /// The project's key.
-    #[serde(skip)]
-    pub key: String,
+    /// The keys of the projects, taken in turn.
+    #[serde(rename = "projects", default = "one_project")]
+    pub keys: Keys,
     /// Closed or open loop.
     pub mode: Mode,
     /// Connections, kept open.
@@ -88,7 +89,7 @@ impl Plan {
     pub fn new(url: &str, key: &str) -> Self {
         Self {
             url: url.to_owned(),
-            key: key.to_owned(),
+            keys: Keys::new(vec![key.to_owned()]),
             mode: Mode::Closed,
             connections: 16,
             threads: 1,
@@ -136,10 +137,7 @@ impl Plan {
             !self.duration.is_zero(),
             "--duration must be longer than nothing"
         );
-        ensure!(
-            !self.key.contains(['"', '\\']) && !self.key.is_empty(),
-            "the project key must not be empty and not contain quotes or backslashes"
-        );
+        self.keys.check()?;
         if let Mode::Open { events_per_second } = self.mode {
             ensure!(
                 events_per_second.is_finite() && events_per_second > 0.0,
@@ -148,6 +146,11 @@ impl Plan {
         }
         Target::parse(&self.url)
     }
+}
+
+/// Result files from before there could be several do not say.
+fn one_project() -> Keys {
+    Keys::from(1)
 }
 
 /// Where to send, taken apart.
@@ -231,7 +234,7 @@ mod tests {
                     events_per_second: 0.0,
                 };
             }),
-            ("key", |plan| plan.key.clear()),
+            ("key", |plan| plan.keys = Keys::new(Vec::new())),
         ];
         assert!(good.check().is_ok());
         for (says, breaks) in cases {

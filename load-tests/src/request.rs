@@ -4,15 +4,18 @@
 //! whole request, head and body, is therefore built when the connection starts; before each
 //! sending only fields of fixed width change: in every event the batch's digits in the uuid (nine
 //! bytes) and the timestamp (nineteen), next to each other and so on one cache line, and in
-//! the envelope `sent_at` and `historical_migration`.
+//! the envelope `sent_at`, `historical_migration` and, if there are several projects, the key: the
+//! longest one sets the width, and shorter ones are followed by spaces.
 
 use crate::event_id::{BATCH_TEXT, EventId, TEXT_BYTES, batch_text};
+use crate::keys::Keys;
 use crate::plan::{Compression, Plan, Target};
 use crate::shape;
 use crate::wall_clock::{SECONDS_TEXT_BYTES, seconds_text};
 use anyhow::{Context, Result, anyhow};
 use libdeflater::{CompressionLvl, Compressor};
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::Duration;
 
 /// `true` and `false` in the same number of bytes.
@@ -28,6 +31,9 @@ const HISTORICAL_AGE_MIN_SECONDS: i64 = 45 * 86_400;
 pub struct Request {
     body: Vec<u8>,
     spots: Spots,
+    keys: Keys,
+    connections: u16,
+    connection: u16,
     batch: u32,
     historical_share: f64,
     head: String,
@@ -40,6 +46,8 @@ pub struct Request {
 
 /// Where the changing fields are in the body.
 struct Spots {
+    /// The key with its quotes and the spaces after it.
+    key: Range<usize>,
     historical_at: usize,
     sent_at: usize,
     uuids_at: Vec<usize>,
@@ -71,6 +79,9 @@ impl Request {
         let mut request = Self {
             body,
             spots,
+            keys: plan.keys.clone(),
+            connections: plan.connections,
+            connection,
             batch: 0,
             historical_share: plan.historical_share,
             head,
@@ -109,6 +120,11 @@ impl Request {
             &mut self.body
         };
         self.spots.patch(body, batch, historical, now, happened);
+        if self.keys.projects() > 1 {
+            let (connections, connection) = (self.connections, self.connection);
+            let key = self.keys.of_batch(connections, connection, batch);
+            self.spots.patch_key(body, key);
+        }
         if !matches!(self.encoder, Encoder::None) {
             self.compress()?;
         }
@@ -154,6 +170,15 @@ impl Spots {
             put(body, uuid_at + self.timestamp_after_uuid, &timestamp);
         }
     }
+
+    fn patch_key(&self, body: &mut [u8], key: &str) {
+        let spot = body.get_mut(self.key.clone()).unwrap_or_default();
+        let bytes = [b'"'].into_iter().chain(key.bytes()).chain([b'"']);
+        let padded = bytes.chain(std::iter::repeat(b' '));
+        for (spot, byte) in spot.iter_mut().zip(padded) {
+            *spot = byte;
+        }
+    }
 }
 
 /// Overwrites the bytes at `at`; the length is a constant, so this is a few moves.
@@ -172,12 +197,18 @@ fn is_historical(batch: u32, share: f64) -> bool {
 
 /// The body with every field that changes at its full width.
 fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
-    let mut body = format!("{{\"api_key\":\"{}\",\"historical_migration\":", plan.key);
+    let mut body = "{\"api_key\":".to_owned();
+    let key_at = body.len();
+    let first = format!("\"{}\"", plan.keys.of_batch(1, 0, 0));
+    let _ = write!(body, "{first:width$}", width = plan.keys.bytes_max() + 2);
+    let key = key_at..body.len();
+    body.push_str(",\"historical_migration\":");
     let historical_at = body.len();
     body.push_str("false,\"sent_at\":\"");
     let sent_at = body.len();
     body.push_str("1970-01-01T00:00:00.000Z\",\"batch\":[");
     let mut spots = Spots {
+        key,
         historical_at,
         sent_at,
         uuids_at: Vec::new(),
@@ -264,6 +295,14 @@ mod tests {
         &wire[end..]
     }
 
+    fn gunzip(body: &[u8]) -> Vec<u8> {
+        let mut json = vec![0; 1 << 20];
+        let mut decompressor = libdeflater::Decompressor::new();
+        let length = decompressor.gzip_decompress(body, &mut json).unwrap();
+        json.truncate(length);
+        json
+    }
+
     fn check_batch(json: &[u8], batch: u32, events: u32) {
         let value: Value = serde_json::from_slice(json).unwrap();
         assert_eq!(value["api_key"], "key");
@@ -307,17 +346,37 @@ mod tests {
             for batch in 0..3 {
                 request.prepare(AT).unwrap();
                 let body = body(request.wire());
-                let mut json = Vec::new();
-                if compression == Compression::Zstd {
-                    json = zstd::decode_all(body).unwrap();
+                let json = if compression == Compression::Zstd {
+                    zstd::decode_all(body).unwrap()
                 } else {
-                    json.resize(1 << 20, 0);
-                    let length = libdeflater::Decompressor::new()
-                        .gzip_decompress(body, &mut json)
-                        .unwrap();
-                    json.truncate(length);
-                }
+                    gunzip(body)
+                };
                 check_batch(&json, batch, plan.batch_events);
+            }
+        }
+    }
+
+    #[test]
+    fn connections_take_the_keys_in_turn_whatever_their_length() {
+        for compression in [Compression::None, Compression::Gzip] {
+            let mut plan = Plan::new("http://h", "");
+            plan.keys = Keys::new(
+                ["a", "middle", "the-longest-key"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            );
+            plan.connections = 8;
+            plan.compression = compression;
+            let mut request = request(&plan);
+            for key in ["middle", "a", "the-longest-key", "middle"] {
+                request.prepare(AT).unwrap();
+                let mut json = body(request.wire()).to_vec();
+                if compression == Compression::Gzip {
+                    json = gunzip(&json);
+                }
+                let value: Value = serde_json::from_slice(&json).unwrap();
+                assert_eq!(value["api_key"], key);
+                assert_eq!(value["batch"].as_array().unwrap().len(), 250);
             }
         }
     }

@@ -13,4 +13,6 @@
 
 mod loops;
 mod outages;
+mod projects;
+mod scripted;
 mod server;

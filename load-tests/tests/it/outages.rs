@@ -1,39 +1,14 @@
 //! What the generator makes of servers that do not acknowledge.
 
+use crate::scripted::{OK, scripted};
 use crate::server::Server;
 use millrace_load::ledger::Ledger;
 use millrace_load::yardstick::Work;
 use millrace_load::{Compression, Plan, run};
-use std::io::{Read, Write};
 use std::net::TcpListener;
-
-/// A server that accepts `answers.len()` connections one after the other, reads one request on
-/// each, sends the answer as it stands and closes. Then it stops listening.
-fn scripted(answers: Vec<&'static str>) -> (String, std::thread::JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let thread = std::thread::spawn(move || {
-        for answer in answers {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = Vec::new();
-            let mut piece = [0; 4096];
-            // Bodies end with the batch's closing brackets.
-            while !request.ends_with(b"]}") {
-                match stream.read(&mut piece).unwrap() {
-                    0 => break,
-                    read => request.extend_from_slice(&piece[..read]),
-                }
-            }
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
-    });
-    (url, thread)
-}
 
 #[test]
 fn what_is_not_acknowledged_is_counted_by_reason_and_not_in_the_ledger() {
-    const OK: &str =
-        "HTTP/1.1 200 OK\r\nContent-Length: 15\r\nConnection: close\r\n\r\n{\"status\":\"Ok\"}";
     const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy";
     const SOME: &str =
         "HTTP/1.1 200 OK\r\nContent-Length: 19\r\nConnection: close\r\n\r\n{\"rejected_count\":1}";

@@ -1,0 +1,105 @@
+//! Where to send, and for which projects.
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use millrace_load::Plan;
+use millrace_load::credentials::Credentials;
+use millrace_load::keys::Keys;
+use std::path::PathBuf;
+
+/// Where to send and with which keys.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Target")]
+pub struct TargetArgs {
+    /// The server's credentials.json: gives URL and key.
+    #[arg(long, value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
+    /// Where to send; without a path to /batch/.
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// The project's key; of several, also given one by one, requests take the next in turn.
+    #[arg(long, value_name = "KEY,…", value_delimiter = ',')]
+    pub key: Vec<String>,
+    /// More of them, one a line; empty lines and `#` comments are left out.
+    #[arg(long, value_name = "FILE")]
+    pub keys_file: Option<PathBuf>,
+}
+
+impl TargetArgs {
+    /// A plan with the target and keys that were typed, or those of the credentials.
+    pub fn plan(&self) -> Result<Plan> {
+        let credentials = self.credentials.as_deref().map(Credentials::read);
+        let credentials = credentials.transpose()?;
+        let url = self
+            .url
+            .as_ref()
+            .or(credentials.as_ref().map(|c| &c.ingest_url))
+            .context("--url or --credentials is missing")?;
+        let mut keys = self.key.clone();
+        if let Some(file) = &self.keys_file {
+            keys.extend(Keys::read(file)?);
+        }
+        if keys.is_empty() {
+            keys.extend(credentials.as_ref().map(|c| c.project_api_key.clone()));
+        }
+        ensure!(
+            !keys.is_empty(),
+            "--key, --keys-file or --credentials is missing"
+        );
+        let mut plan = Plan::new(url, "");
+        plan.keys = Keys::new(keys);
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Typed {
+        #[command(flatten)]
+        target: TargetArgs,
+    }
+
+    fn typed(words: &[&str]) -> Result<Plan> {
+        let words = ["load", "--url", "http://h"].iter().chain(words);
+        Typed::parse_from(words).target.plan()
+    }
+
+    #[test]
+    fn keys_are_typed_listed_or_in_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("keys");
+        std::fs::write(&file, "c\nd\n").unwrap();
+        let file = file.to_str().unwrap();
+        for (words, expected) in [
+            (&["--key", "a"][..], &["a"][..]),
+            (&["--key", "a,b"], &["a", "b"]),
+            (&["--key", "a", "--key", "b,c"], &["a", "b", "c"]),
+            (&["--keys-file", file], &["c", "d"]),
+            (&["--key", "a", "--keys-file", file], &["a", "c", "d"]),
+        ] {
+            let keys = expected.iter().map(|&key| key.to_owned()).collect();
+            assert_eq!(typed(words).unwrap().keys, Keys::new(keys), "{words:?}");
+        }
+        assert!(typed(&[]).unwrap_err().to_string().contains("--key"));
+    }
+
+    #[test]
+    fn the_key_of_the_credentials_is_for_when_none_is_typed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("credentials.json");
+        let credentials = "{\"ingest_url\":\"http://i\",\"clickhouse_url\":\"\",\
+            \"clickhouse_user\":\"\",\"clickhouse_password\":\"\",\"project_api_key\":\"own\"}";
+        std::fs::write(&file, credentials).unwrap();
+        let file = file.to_str().unwrap();
+        for (words, key) in [
+            (&["--credentials", file][..], "own"),
+            (&["--credentials", file, "--key", "a"], "a"),
+        ] {
+            assert_eq!(typed(words).unwrap().keys, Keys::new(vec![key.to_owned()]));
+        }
+    }
+}
