@@ -216,6 +216,12 @@ pub struct DrainServerArgs {
     /// Also build a simd-json tape of every body (uncompressed ones only).
     #[arg(long)]
     pub tape: bool,
+    /// Speak TLS: PEM file with the certificate and what leads to its authority.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file with the certificate's private key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// CPU to stay on.
     #[arg(long, value_name = "CPU")]
     pub pin: Option<usize>,

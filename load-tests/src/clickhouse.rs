@@ -1,6 +1,9 @@
 //! Asks ClickHouse over its HTTP interface: a POST with the query, tab-separated rows back.
 
 use crate::credentials::Credentials;
+use crate::peer::Peer;
+use crate::plan::Target;
+use crate::tls::Trust;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,12 +14,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use std::fmt;
-use tokio::net::TcpStream;
 
 /// Where to ask, and as whom.
 #[derive(Clone)]
 pub struct ClickHouse {
-    /// `http://host:port`.
+    /// `http://host:port`, or `https://` with a certificate that the system trusts.
     pub url: String,
     /// User's name.
     pub user: String,
@@ -97,9 +99,10 @@ impl ClickHouse {
     }
 
     async fn ask(&self, query: &str) -> Result<Incoming> {
-        let target = crate::plan::Target::parse(&self.url)?;
-        let stream = TcpStream::connect(&target.authority)
-            .await
+        let target = Target::parse(&self.url)?;
+        let peer = Peer::new(&target, &Trust::default())?;
+        let connected = peer.connect().await;
+        let stream = connected
             .with_context(|| format!("cannot connect to ClickHouse at {}", target.authority))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;

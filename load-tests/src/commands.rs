@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use millrace_load::ledger::Ledger;
 use millrace_load::max_rate::{Search, Step};
 use millrace_load::report::grouped;
-use millrace_load::yardstick::{Seen, Work, serve};
-use millrace_load::{Plan, Progress, Stop, Summary, process, run_observed};
+use millrace_load::yardstick::{Seen, Work, serve, serve_tls};
+use millrace_load::{Plan, Progress, Stop, Summary, process, run_observed, tls};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,16 +88,25 @@ pub fn drain_server(args: &DrainServerArgs) -> Result<ExitCode> {
         process::pin_this_thread(cpu)?;
     }
     let work = if args.tape { Work::Tape } else { Work::Drain };
+    let acceptor = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
+        _ => None,
+    };
     runtime()?.block_on(async {
         let listener = tokio::net::TcpListener::bind(args.listen)
             .await
             .with_context(|| format!("cannot listen on {}", args.listen))?;
-        println!("listening on http://{}", listener.local_addr()?);
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        println!("listening on {scheme}://{}", listener.local_addr()?);
         let shutdown = async {
             // Without a handler the signal ends the process, which is as good.
             let _ = tokio::signal::ctrl_c().await;
         };
-        serve(listener, work, Arc::new(Seen::default()), shutdown).await
+        let seen = Arc::<Seen>::default();
+        match acceptor {
+            None => serve(listener, work, seen, shutdown).await,
+            Some(tls) => serve_tls(listener, tls, work, seen, shutdown).await,
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }

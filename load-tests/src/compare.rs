@@ -1,5 +1,6 @@
 //! Two runs beside each other.
 
+use crate::plan::Plan;
 use crate::summary::Summary;
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -105,6 +106,11 @@ fn ratio(before: f64, after: f64) -> String {
     }
 }
 
+fn is_tls(plan: &Plan) -> String {
+    let tls = plan.url.starts_with("https:");
+    (if tls { "yes" } else { "no" }).to_owned()
+}
+
 /// What makes a comparison one of apples and pears.
 fn differences(before: &Summary, after: &Summary) -> Vec<String> {
     let (a, b) = (&before.plan, &after.plan);
@@ -135,6 +141,7 @@ fn differences(before: &Summary, after: &Summary) -> Vec<String> {
             a.historical_share.to_string(),
             b.historical_share.to_string(),
         ),
+        ("TLS", is_tls(a), is_tls(b)),
         (
             "projects",
             a.keys.projects().to_string(),

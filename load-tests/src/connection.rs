@@ -3,18 +3,18 @@
 //! No HTTP library: a request is bytes that exist already, an answer is a status line and a
 //! length, and anything more is time that the server under test does not get.
 
+use crate::peer::{Peer, Stream};
 use crate::response::{Head, ResponseError, read_head};
 use std::fmt;
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const READ_BYTES: usize = 16 * 1024;
 
 /// An open connection.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     input: Vec<u8>,
     filled: usize,
 }
@@ -69,12 +69,10 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// The server cannot be reached.
-    pub async fn open(authority: &str) -> io::Result<Self> {
-        let stream = TcpStream::connect(authority).await?;
-        stream.set_nodelay(true)?;
+    /// The server cannot be reached, or not trusted.
+    pub async fn open(peer: &Peer) -> io::Result<Self> {
         Ok(Self {
-            stream,
+            stream: peer.connect().await?,
             input: vec![0; READ_BYTES],
             filled: 0,
         })
@@ -88,7 +86,7 @@ impl Connection {
     /// # Errors
     /// There was no answer; the connection is of no more use.
     pub async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>, ExchangeError> {
-        let sent = self.stream.write_all(request).await;
+        let sent = self.send(request).await;
         self.filled = 0;
         let received = self.receive().await;
         let head = match (&sent, received) {
@@ -103,6 +101,12 @@ impl Connection {
             body: self.input.get(head.head_bytes..end).unwrap_or_default(),
             reusable: sent.is_ok() && !head.close && self.filled == end,
         })
+    }
+
+    /// TLS keeps what it has not sent until it is told that more will not follow.
+    async fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.write_all(request).await?;
+        self.stream.flush().await
     }
 
     async fn receive(&mut self) -> Result<Head, ExchangeError> {

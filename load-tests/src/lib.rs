@@ -11,6 +11,7 @@
 //! - [`event_id`]: which event it is; the uuid says run, connection, batch and index.
 //! - [`request`]: one connection's request, built once and patched in place.
 //! - [`schedule`]: when to send; closed or open loop.
+//! - [`peer`]: the other end, plain or with [`tls`].
 //! - [`connection`]: one connection's socket, and [`response`]: what comes back on it.
 //! - [`tally`]: what came of it, counted per thread.
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
@@ -29,6 +30,7 @@ pub mod event_id;
 pub mod keys;
 pub mod ledger;
 pub mod max_rate;
+pub mod peer;
 pub mod plan;
 pub mod process;
 pub mod report;
@@ -39,6 +41,7 @@ pub mod schedule;
 pub mod shape;
 pub mod summary;
 pub mod tally;
+pub mod tls;
 pub mod verify;
 pub mod wall_clock;
 pub mod yardstick;

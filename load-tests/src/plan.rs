@@ -2,6 +2,7 @@
 
 use crate::event_id::BATCH_EVENTS_MAX;
 use crate::keys::Keys;
+use crate::tls::Trust;
 use anyhow::{Context, Result, bail, ensure};
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -38,8 +39,11 @@ pub enum Compression {
 /// A run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where to send, `http://host:port[/path]`; without a path `/batch/`.
+    /// Where to send, `http[s]://host:port[/path]`; without a path `/batch/`.
     pub url: String,
+    /// With `https://`: whose certificates are taken.
+    #[serde(default)]
+    pub trust: Trust,
     /// The keys of the projects, taken in turn.
     #[serde(rename = "projects", default = "one_project")]
     pub keys: Keys,
@@ -89,6 +93,7 @@ impl Plan {
     pub fn new(url: &str, key: &str) -> Self {
         Self {
             url: url.to_owned(),
+            trust: Trust::default(),
             keys: Keys::new(vec![key.to_owned()]),
             mode: Mode::Closed,
             connections: 16,
@@ -160,20 +165,25 @@ pub struct Target {
     pub authority: String,
     /// Path and query.
     pub path: String,
+    /// Whether TLS is spoken.
+    pub tls: bool,
 }
 
 impl Target {
     /// Takes a URL apart.
     ///
     /// # Errors
-    /// Not an `http://` URL.
+    /// Not an `http://` or `https://` URL.
     pub fn parse(url: &str) -> Result<Self> {
         let uri: Uri = url
             .parse()
             .with_context(|| format!("{url:?} is not a URL"))?;
-        if uri.scheme_str() != Some("http") {
-            bail!("{url:?} does not begin with http://; TLS is not spoken here");
-        }
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => bail!("{url:?} does not begin with http:// or https://"),
+        };
+        let default_port = if tls { 443 } else { 80 };
         let authority = uri
             .authority()
             .with_context(|| format!("{url:?} names no host"))?;
@@ -185,10 +195,19 @@ impl Target {
             authority: format!(
                 "{}:{}",
                 authority.host(),
-                authority.port_u16().unwrap_or(80)
+                authority.port_u16().unwrap_or(default_port)
             ),
             path: path.to_owned(),
+            tls,
         })
+    }
+
+    /// The host alone, as a certificate has it: without port, and without an IPv6 address's
+    /// brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        let host = self.authority.rsplit_once(':').map_or("", |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 }
 
@@ -198,24 +217,25 @@ mod tests {
 
     #[test]
     fn a_url_is_taken_apart() {
-        for (url, authority, path) in [
-            ("http://127.0.0.1:8000", "127.0.0.1:8000", "/batch/"),
-            ("http://127.0.0.1:8000/", "127.0.0.1:8000", "/batch/"),
+        for (url, authority, host, path, tls) in [
+            ("http://h:8000", "h:8000", "h", "/batch/", false),
+            ("http://h:8000/", "h:8000", "h", "/batch/", false),
+            ("http://h/e/?s=t", "h:80", "h", "/e/?s=t", false),
+            ("http://[::1]:1/batch", "[::1]:1", "::1", "/batch", false),
             (
-                "http://h/i/v0/e/?strict=true",
-                "h:80",
-                "/i/v0/e/?strict=true",
+                "https://h.example",
+                "h.example:443",
+                "h.example",
+                "/batch/",
+                true,
             ),
-            ("http://[::1]:1/batch", "[::1]:1", "/batch"),
+            ("https://[::1]", "[::1]:443", "::1", "/batch/", true),
         ] {
             let target = Target::parse(url).unwrap();
-            assert_eq!(
-                (target.authority.as_str(), target.path.as_str()),
-                (authority, path),
-                "{url}"
-            );
+            let parts = (&*target.authority, target.host(), &*target.path, target.tls);
+            assert_eq!(parts, (authority, host, path, tls), "{url}");
         }
-        for url in ["https://h", "h:80", "/batch", "", "not a url"] {
+        for url in ["ftp://h", "h:80", "/batch", "", "not a url"] {
             assert!(Target::parse(url).is_err(), "{url}");
         }
     }

@@ -58,6 +58,9 @@ impl Summary {
             "run {}: {mode}, {} connections, {} thread(s), {} x {} B a request",
             self.run_id, plan.connections, plan.threads, plan.batch_events, plan.event_bytes
         )?;
+        if plan.url.starts_with("https:") {
+            f.write_str(", TLS")?;
+        }
         if plan.keys.projects() > 1 {
             write!(f, ", {} projects in turn", plan.keys.projects())?;
         }

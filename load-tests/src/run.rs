@@ -7,6 +7,7 @@
 mod worker;
 
 use crate::ledger::LedgerWriter;
+use crate::peer::Peer;
 use crate::plan::{Mode, Plan, Target};
 use crate::process::Usage;
 use crate::schedule::{Schedule, Times};
@@ -77,6 +78,7 @@ pub fn run_observed(
     let run_id = plan.run_id.unwrap_or_else(rand::random);
     let shared = Arc::new(Shared {
         plan: plan.clone(),
+        peer: Peer::new(&target, &plan.trust)?,
         target,
         run_id,
         schedule: Schedule::new(plan, stop.clone()),
@@ -115,6 +117,7 @@ pub fn run_observed(
 struct Shared {
     plan: Plan,
     target: Target,
+    peer: Peer,
     run_id: u32,
     schedule: Schedule,
     ledger: Option<LedgerWriter>,

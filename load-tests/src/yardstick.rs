@@ -16,8 +16,10 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
+use tokio_rustls::TlsAcceptor;
 
 const ANSWER: &str = "{\"status\":\"Ok\"}";
 
@@ -49,16 +51,41 @@ pub async fn serve(
     seen: Arc<Seen>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
+    serve_with(listener, None, work, seen, shutdown).await
+}
+
+/// The same behind TLS.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_tls(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    work: Work,
+    seen: Arc<Seen>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<()> {
+    serve_with(listener, Some(tls), work, seen, shutdown).await
+}
+
+async fn serve_with(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    work: Work,
+    seen: Arc<Seen>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<()> {
     let yardstick = Rc::new(Yardstick {
         work,
         seen,
+        tls,
         parser: RefCell::default(),
     });
     let accept = async {
         loop {
             let (stream, _) = listener.accept().await.context("accept")?;
             stream.set_nodelay(true).context("TCP_NODELAY")?;
-            tokio::task::spawn_local(connection(stream, Rc::clone(&yardstick)));
+            tokio::task::spawn_local(accepted(stream, Rc::clone(&yardstick)));
         }
     };
     LocalSet::new()
@@ -74,6 +101,7 @@ pub async fn serve(
 struct Yardstick {
     work: Work,
     seen: Arc<Seen>,
+    tls: Option<TlsAcceptor>,
     parser: RefCell<Parser>,
 }
 
@@ -84,7 +112,18 @@ struct Parser {
     buffers: simd_json::Buffers,
 }
 
-async fn connection(stream: TcpStream, yardstick: Rc<Yardstick>) {
+async fn accepted(stream: TcpStream, yardstick: Rc<Yardstick>) {
+    match yardstick.tls.clone() {
+        None => connection(stream, yardstick).await,
+        Some(tls) => {
+            if let Ok(stream) = tls.accept(stream).await {
+                connection(stream, yardstick).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, yardstick: Rc<Yardstick>) {
     let service = service_fn(move |request| {
         let yardstick = Rc::clone(&yardstick);
         async move { Ok::<_, Infallible>(yardstick.answer(request).await) }

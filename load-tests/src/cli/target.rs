@@ -5,6 +5,7 @@ use clap::Args;
 use millrace_load::Plan;
 use millrace_load::credentials::Credentials;
 use millrace_load::keys::Keys;
+use millrace_load::tls::Trust;
 use std::path::PathBuf;
 
 /// Where to send and with which keys.
@@ -14,7 +15,7 @@ pub struct TargetArgs {
     /// The server's credentials.json: gives URL and key.
     #[arg(long, value_name = "FILE")]
     pub credentials: Option<PathBuf>,
-    /// Where to send; without a path to /batch/.
+    /// Where to send, http:// or https://; without a path to /batch/.
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
     /// The project's key; of several, also given one by one, requests take the next in turn.
@@ -23,6 +24,12 @@ pub struct TargetArgs {
     /// More of them, one a line; empty lines and `#` comments are left out.
     #[arg(long, value_name = "FILE")]
     pub keys_file: Option<PathBuf>,
+    /// With https://: PEM file with the authorities to trust, in place of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// With https://: take any certificate.
+    #[arg(long, conflicts_with = "ca")]
+    pub insecure: bool,
 }
 
 impl TargetArgs {
@@ -48,6 +55,10 @@ impl TargetArgs {
         );
         let mut plan = Plan::new(url, "");
         plan.keys = Keys::new(keys);
+        plan.trust = Trust {
+            ca: self.ca.clone(),
+            insecure: self.insecure,
+        };
         Ok(plan)
     }
 }

@@ -65,10 +65,9 @@ fn prepare(
         let turn = Rc::new(Turn::new()?);
         let mut drives = Vec::new();
         for number in (0..plan.connections).skip(index).step_by(plan.threads) {
-            let authority = &shared.target.authority;
-            let connection = Connection::open(authority)
+            let connection = Connection::open(&shared.peer)
                 .await
-                .with_context(|| format!("cannot connect to {authority}"))?;
+                .with_context(|| format!("cannot connect to {}", shared.peer.authority()))?;
             drives.push(Drive {
                 shared: Arc::clone(shared),
                 tally: Arc::clone(tally),
@@ -124,7 +123,7 @@ impl Drive {
         let Some(connection) = self.connected().await else {
             let in_window = in_window(self.shared.plan.mode, times, due, Instant::now());
             self.tally
-                .failed(in_window, "cannot connect", &self.shared.target.authority);
+                .failed(in_window, "cannot connect", self.shared.peer.authority());
             return Ok(());
         };
         let mut connection = connection;
@@ -170,7 +169,7 @@ impl Drive {
             }
             let opened = timeout(
                 self.shared.plan.timeout,
-                Connection::open(&self.shared.target.authority),
+                Connection::open(&self.shared.peer),
             );
             if let Ok(Ok(connection)) = opened.await {
                 return Some(connection);

@@ -16,3 +16,4 @@ mod outages;
 mod projects;
 mod scripted;
 mod server;
+mod tls;

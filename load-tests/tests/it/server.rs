@@ -1,11 +1,14 @@
 //! A yardstick server on a thread of its own.
 
-use millrace_load::yardstick::{Seen, Work, serve};
+use millrace_load::tls::acceptor;
+use millrace_load::yardstick::{Seen, Work, serve, serve_tls};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 
 /// Stops when it is dropped.
 pub struct Server {
@@ -17,9 +20,19 @@ pub struct Server {
 
 impl Server {
     pub fn start(work: Work) -> Self {
+        Self::start_with(work, None)
+    }
+
+    /// Behind TLS, with a certificate and its key.
+    pub fn start_tls(work: Work, certificate: &Path, key: &Path) -> Self {
+        Self::start_with(work, Some(acceptor(certificate, key).unwrap()))
+    }
+
+    fn start_with(work: Work, tls: Option<TlsAcceptor>) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let (shutdown, asked) = oneshot::channel::<()>();
         let seen = Arc::new(Seen::default());
         let counts = Arc::clone(&seen);
@@ -31,7 +44,11 @@ impl Server {
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
                 let shutdown = async { drop(asked.await) };
-                serve(listener, work, counts, shutdown).await.unwrap();
+                match tls {
+                    None => serve(listener, work, counts, shutdown).await,
+                    Some(tls) => serve_tls(listener, tls, work, counts, shutdown).await,
+                }
+                .unwrap();
             });
         });
         Self {
