@@ -13,13 +13,13 @@
 //! - [`schedule`]: when to send; closed or open loop.
 //! - [`peer`]: the other end, plain or with [`tls`].
 //! - [`connection`]: one connection's socket, and [`response`]: what comes back on it.
-//! - [`tally`]: what came of it, counted per thread.
+//! - [`tally`]: what came of it, counted per thread, and [`series`]: over time.
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
 //! - [`ledger`]: which batches were acknowledged, on file.
 //! - [`verify`](mod@verify): whether ClickHouse has exactly those, through [`clickhouse`].
 //! - [`max_rate`], [`compare`], [`report`]: what is made of summaries.
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
-//! - [`process`]: CPU time and memory of the processes involved.
+//! - [`process`]: CPU time and memory of the processes involved, and [`resources`]: over time.
 #![forbid(unsafe_code)]
 
 pub mod clickhouse;
@@ -35,9 +35,11 @@ pub mod plan;
 pub mod process;
 pub mod report;
 pub mod request;
+pub mod resources;
 pub mod response;
 pub mod run;
 pub mod schedule;
+pub mod series;
 pub mod shape;
 pub mod summary;
 pub mod tally;

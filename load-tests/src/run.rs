@@ -4,20 +4,21 @@
 //! before the first request is due. The calling thread only watches: it takes the processes' CPU
 //! times at both ends of the window and reports progress.
 
+mod watch;
 mod worker;
 
 use crate::ledger::LedgerWriter;
 use crate::peer::Peer;
 use crate::plan::{Mode, Plan, Target};
-use crate::process::Usage;
 use crate::schedule::{Schedule, Times};
-use crate::summary::{Counts, Load, Percentiles, Summary};
+use crate::summary::Summary;
 use crate::tally::{Tally, Totals};
 use anyhow::{Context, Result, anyhow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use watch::Watch;
 
 /// How often progress is reported, memory looked at, and the end of the threads noticed.
 const TICK: Duration = Duration::from_millis(50);
@@ -160,150 +161,6 @@ fn sum(tallies: &[Arc<Tally>], count: impl Fn(&Tally) -> &AtomicU64) -> u64 {
         .iter()
         .map(|tally| count(tally).load(Ordering::Relaxed))
         .sum()
-}
-
-/// The processes at both ends of the window.
-struct Watch {
-    server_pid: Option<u32>,
-    times: Times,
-    begin: Option<Sample>,
-    end: Option<Sample>,
-    rss_bytes_max: (u64, u64),
-}
-
-#[derive(Clone, Copy)]
-struct Sample {
-    at: Instant,
-    generator: Usage,
-    server: Option<Usage>,
-}
-
-impl Sample {
-    fn take(server_pid: Option<u32>) -> Result<Self> {
-        Ok(Self {
-            at: Instant::now(),
-            generator: Usage::of(None)?,
-            // A server that was killed ends its figures, not the run.
-            server: server_pid.and_then(|pid| Usage::of(Some(pid)).ok()),
-        })
-    }
-}
-
-impl Watch {
-    fn new(plan: &Plan, times: Times) -> Self {
-        Self {
-            server_pid: plan.server_pid,
-            times,
-            begin: None,
-            end: None,
-            rss_bytes_max: (0, 0),
-        }
-    }
-
-    fn is_over(&self, threads: &[JoinHandle<Result<()>>]) -> bool {
-        threads.iter().all(JoinHandle::is_finished)
-    }
-
-    /// Time until something is to be done: at most a tick, less at the ends of the window.
-    fn pause(&self) -> Duration {
-        let due = match (self.begin, self.end) {
-            (None, _) => self.times.window_start,
-            (_, None) => self.times.window_end,
-            _ => return TICK,
-        };
-        due.saturating_duration_since(Instant::now()).min(TICK)
-    }
-
-    fn tick(&mut self) -> Result<()> {
-        let sample = Sample::take(self.server_pid)?;
-        self.rss_bytes_max.0 = self.rss_bytes_max.0.max(sample.generator.rss_bytes);
-        let server_rss = sample.server.map_or(0, |usage| usage.rss_bytes);
-        self.rss_bytes_max.1 = self.rss_bytes_max.1.max(server_rss);
-        if self.begin.is_none() && sample.at >= self.times.window_start {
-            self.begin = Some(sample);
-        }
-        if self.end.is_none() && sample.at >= self.times.window_end {
-            self.end = Some(sample);
-        }
-        Ok(())
-    }
-
-    /// A run that ended early has its window end where it ended.
-    fn close(&mut self) -> Result<()> {
-        self.tick()?;
-        if self.end.is_none() {
-            self.end = Some(Sample::take(self.server_pid)?);
-        }
-        Ok(())
-    }
-
-    fn summary(&self, plan: &Plan, run_id: u32, tallies: &[Arc<Tally>]) -> Summary {
-        let totals = Totals::of(tallies);
-        let counts = |acknowledged: u64, failed: u64| Counts {
-            acknowledged_requests: acknowledged,
-            acknowledged_events: acknowledged * u64::from(plan.batch_events),
-            failed_requests: failed,
-        };
-        let window = counts(
-            sum(tallies, |t| &t.window_acknowledged),
-            sum(tallies, |t| &t.window_failed),
-        );
-        let window_seconds = self.window_seconds();
-        let per_second = |count: u64| {
-            if window_seconds > 0.0 {
-                count as f64 / window_seconds
-            } else {
-                0.0
-            }
-        };
-        let (generator, server) = self.loads(window_seconds, window.acknowledged_events);
-        Summary {
-            run_id: format!("{run_id:08x}"),
-            plan: plan.clone(),
-            run: counts(
-                sum(tallies, |t| &t.acknowledged),
-                sum(tallies, |t| &t.failed),
-            ),
-            window,
-            window_seconds,
-            events_per_second: per_second(window.acknowledged_events),
-            requests_per_second: per_second(window.acknowledged_requests),
-            wire_bytes_per_second: per_second(sum(tallies, |t| &t.window_wire_bytes)),
-            latency: Percentiles::of(&totals.latency),
-            send_lag: Percentiles::of(&totals.send_lag),
-            failures: totals.failures,
-            first_failure: totals.first_failure,
-            generator,
-            server,
-        }
-    }
-
-    /// From the first due request of the window to the end of the window or of the run. Of an
-    /// open loop the end is the schedule's: its rate is what was due and got an answer.
-    fn window_seconds(&self) -> f64 {
-        let end = self.end.map_or(self.times.window_end, |sample| {
-            sample.at.min(self.times.window_end)
-        });
-        end.saturating_duration_since(self.times.window_start)
-            .as_secs_f64()
-    }
-
-    fn loads(&self, window_seconds: f64, events: u64) -> (Load, Option<Load>) {
-        let (Some(begin), Some(end)) = (self.begin, self.end) else {
-            return (Load::default(), None);
-        };
-        let load = |begin: Usage, end: Usage, rss_bytes_max| {
-            let cpu_seconds = end.cpu_seconds - begin.cpu_seconds;
-            let rss = (end.rss_bytes, rss_bytes_max);
-            Load::new(cpu_seconds, window_seconds, events, rss)
-        };
-        let generator = load(begin.generator, end.generator, self.rss_bytes_max.0);
-        let server = begin
-            .server
-            .zip(end.server)
-            .map(|(begin, end)| load(begin, end, self.rss_bytes_max.1));
-        (generator, server)
-    }
 }
 
 /// Whether a request counts for the figures: a closed loop is judged by when answers came, an

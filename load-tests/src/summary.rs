@@ -1,8 +1,11 @@
 //! The figures of a run.
 
 use crate::plan::Plan;
+use crate::resources::ResourcePoint;
+use crate::series::Series;
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +16,12 @@ use std::path::Path;
 pub struct Summary {
     /// The run's id, as in its uuids.
     pub run_id: String,
+    /// When the first request was due, in UTC. Empty in files from before it was noted.
+    #[serde(default)]
+    pub started_at: String,
+    /// The command line, without keys; empty when no command line made the run.
+    #[serde(default)]
+    pub command: String,
     /// What was asked for.
     pub plan: Plan,
     /// Everything sent, warm-up included.
@@ -29,6 +38,9 @@ pub struct Summary {
     pub wire_bytes_per_second: f64,
     /// From when a request was due to its whole answer.
     pub latency: Percentiles,
+    /// The same in finer steps, which halve towards the slowest.
+    #[serde(default)]
+    pub latency_distribution: Vec<Quantile>,
     /// From when a request was due to when it was sent; in an open loop large values mean that
     /// all connections were waiting, or that the generator was too slow.
     pub send_lag: Percentiles,
@@ -40,6 +52,39 @@ pub struct Summary {
     pub generator: Load,
     /// What the server used during the window, if its process was named.
     pub server: Option<Load>,
+    /// How the run went over time, warm-up included.
+    #[serde(default)]
+    pub series: Series,
+    /// CPU and memory over time, likewise.
+    #[serde(default)]
+    pub resources: Vec<ResourcePoint>,
+}
+
+/// A latency that a part of the requests did not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// The part, 0 to 1.
+    pub quantile: f64,
+    /// The latency in microseconds.
+    pub latency_us: f64,
+}
+
+/// Steps in which a distribution goes half the way that is left to 1.
+const STEPS_PER_HALF: u32 = 5;
+
+impl Quantile {
+    /// Of a histogram in nanoseconds.
+    #[must_use]
+    pub fn all(histogram: &Histogram<u64>) -> Vec<Self> {
+        let quantile = |step: IterationValue<u64>| Self {
+            quantile: step.quantile_iterated_to(),
+            latency_us: step.value_iterated_to() as f64 / 1000.0,
+        };
+        histogram
+            .iter_quantiles(STEPS_PER_HALF)
+            .map(quantile)
+            .collect()
+    }
 }
 
 /// Requests and events.
@@ -167,6 +212,43 @@ mod tests {
                 "{value} {expected}"
             );
         }
+    }
+
+    #[test]
+    fn the_distribution_grows_finer_towards_the_slowest() {
+        let mut histogram = crate::tally::histogram();
+        for micros in 1..=1000_u64 {
+            histogram.record(micros * 1000).unwrap();
+        }
+        let distribution = Quantile::all(&histogram);
+        for point in &distribution {
+            let expected = (point.quantile * 1000.0).ceil().max(1.0);
+            let error = (point.latency_us - expected).abs();
+            assert!(error <= 1.0 + expected / 1000.0, "{point:?} {expected}");
+        }
+        let last = distribution.last().unwrap();
+        assert_eq!(last.quantile, 1.0);
+        assert!(distribution.is_sorted_by(|a, b| a.quantile <= b.quantile));
+        let tail = distribution.iter().filter(|point| point.quantile > 0.99);
+        assert!(tail.count() > 10);
+    }
+
+    #[test]
+    fn a_file_from_before_there_were_series_can_be_read() {
+        let mut old = serde_json::json!({
+            "run_id": "0", "run": Counts::default(), "window": Counts::default(),
+            "window_seconds": 1.0, "events_per_second": 1.0, "requests_per_second": 1.0,
+            "wire_bytes_per_second": 1.0, "latency": Percentiles::default(),
+            "send_lag": Percentiles::default(), "failures": {}, "generator": Load::default(),
+        });
+        let mut plan = serde_json::to_value(Plan::new("http://h", "key")).unwrap();
+        for newer in ["projects", "trust"] {
+            plan.as_object_mut().unwrap().remove(newer).unwrap();
+        }
+        old["plan"] = plan;
+        let read: Summary = serde_json::from_value(old).unwrap();
+        assert_eq!(read.plan.keys.projects(), 1);
+        assert_eq!(read.series.points, []);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What came of the requests, counted per thread and summed at the end.
 
+use crate::series::Recorder;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -33,6 +34,7 @@ struct Slow {
     send_lag: Histogram<u64>,
     failures: BTreeMap<String, u64>,
     first_failure: Option<String>,
+    over_time: Recorder,
 }
 
 /// Everything that is not a plain count, summed over threads.
@@ -54,6 +56,8 @@ pub struct Totals {
 pub struct Acknowledged {
     /// Whether it counts for the figures.
     pub in_window: bool,
+    /// From the first due request of the run to the whole answer.
+    pub at: Duration,
     /// From when it was due to the whole answer.
     pub latency: Duration,
     /// From when it was due to when it was sent.
@@ -75,6 +79,7 @@ impl Default for Tally {
                 send_lag: histogram(),
                 failures: BTreeMap::new(),
                 first_failure: None,
+                over_time: Recorder::default(),
             }),
         }
     }
@@ -84,23 +89,26 @@ impl Tally {
     /// Counts an acknowledged request.
     pub fn acknowledged(&self, request: &Acknowledged) {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
+        let mut slow = lock(&self.slow);
+        slow.over_time.acknowledged(request.at, request.latency);
         if !request.in_window {
             return;
         }
         self.window_acknowledged.fetch_add(1, Ordering::Relaxed);
         self.window_wire_bytes
             .fetch_add(request.wire_bytes as u64, Ordering::Relaxed);
-        let mut slow = lock(&self.slow);
         slow.latency.saturating_record(nanos(request.latency));
         slow.send_lag.saturating_record(nanos(request.send_lag));
     }
 
-    /// Counts a request without acknowledgement. `reason` groups, `detail` is shown once.
-    pub fn failed(&self, in_window: bool, reason: &str, detail: &str) {
+    /// Counts a request without acknowledgement that was given up `at` after the first due
+    /// request of the run. `reason` groups, `detail` is shown once.
+    pub fn failed(&self, in_window: bool, at: Duration, reason: &str, detail: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.window_failed
             .fetch_add(u64::from(in_window), Ordering::Relaxed);
         let mut slow = lock(&self.slow);
+        slow.over_time.failed(at);
         if slow.first_failure.is_none() {
             slow.first_failure = Some(format!("{reason}: {detail}"));
         }
@@ -140,6 +148,16 @@ impl Totals {
     }
 }
 
+/// How all threads together went over time.
+#[must_use]
+pub fn over_time(tallies: &[std::sync::Arc<Tally>]) -> Recorder {
+    let mut sum = Recorder::default();
+    for tally in tallies {
+        sum.add(&lock(&tally.slow).over_time);
+    }
+    sum
+}
+
 /// An empty histogram with our bounds.
 #[must_use]
 #[allow(clippy::expect_used, reason = "constants within the library's limits")]
@@ -166,6 +184,7 @@ mod tests {
     fn acknowledged(millis: u64, in_window: bool) -> Acknowledged {
         Acknowledged {
             in_window,
+            at: Duration::from_secs(1),
             latency: Duration::from_millis(millis),
             send_lag: Duration::ZERO,
             wire_bytes: 10,
@@ -177,7 +196,7 @@ mod tests {
         let tally = Tally::default();
         tally.acknowledged(&acknowledged(500, false));
         tally.acknowledged(&acknowledged(5, true));
-        tally.failed(false, "status 503", "busy");
+        tally.failed(false, Duration::ZERO, "status 503", "busy");
         assert_eq!(tally.acknowledged.load(Ordering::Relaxed), 2);
         assert_eq!(tally.window_acknowledged.load(Ordering::Relaxed), 1);
         assert_eq!(tally.window_wire_bytes.load(Ordering::Relaxed), 10);
@@ -190,9 +209,9 @@ mod tests {
         let tallies: Vec<_> = (0..2).map(|_| Arc::new(Tally::default())).collect();
         for (millis, tally) in (1..).zip(&tallies) {
             tally.acknowledged(&acknowledged(millis, true));
-            tally.failed(true, "status 503", "busy");
+            tally.failed(true, Duration::ZERO, "status 503", "busy");
         }
-        tallies[1].failed(true, "timeout", "30 s");
+        tallies[1].failed(true, Duration::ZERO, "timeout", "30 s");
         let totals = Totals::of(&tallies);
         assert_eq!(totals.latency.len(), 2);
         assert_eq!(totals.failures["status 503"], 2);

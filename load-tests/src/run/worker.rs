@@ -121,9 +121,11 @@ impl Drive {
 
     async fn send(&mut self, batch: u32, due: Instant, times: Times) -> Result<()> {
         let Some(connection) = self.connected().await else {
-            let in_window = in_window(self.shared.plan.mode, times, due, Instant::now());
-            self.tally
-                .failed(in_window, "cannot connect", self.shared.peer.authority());
+            let now = Instant::now();
+            let in_window = in_window(self.shared.plan.mode, times, due, now);
+            let at = now.saturating_duration_since(times.start);
+            let peer = self.shared.peer.authority();
+            self.tally.failed(in_window, at, "cannot connect", peer);
             return Ok(());
         };
         let mut connection = connection;
@@ -133,6 +135,7 @@ impl Drive {
         let outcome = exchange.map_or_else(|_| Outcome::timeout(), Outcome::of);
         let answered = Instant::now();
         let in_window = in_window(self.shared.plan.mode, times, due, answered);
+        let at = answered.saturating_duration_since(times.start);
         let reusable = match outcome {
             Outcome::Acknowledged { reusable } => {
                 if let Some(ledger) = &self.shared.ledger {
@@ -140,6 +143,7 @@ impl Drive {
                 }
                 self.tally.acknowledged(&Acknowledged {
                     in_window,
+                    at,
                     latency: answered.saturating_duration_since(due),
                     send_lag: sent.saturating_duration_since(due),
                     wire_bytes: wire.len(),
@@ -151,7 +155,7 @@ impl Drive {
                 detail,
                 reusable,
             } => {
-                self.tally.failed(in_window, &reason, &detail);
+                self.tally.failed(in_window, at, &reason, &detail);
                 reusable
             }
         };

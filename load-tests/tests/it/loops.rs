@@ -22,6 +22,9 @@ fn check_all_acknowledged(server: &Server, summary: &Summary, requests: u64) {
     assert_eq!(summary.run.acknowledged_events, requests * 20);
     assert_eq!(summary.window, summary.run);
     assert_eq!(summary.latency.count, requests);
+    let points = &summary.series.points;
+    let acknowledged: u64 = points.iter().map(|p| p.acknowledged_requests).sum();
+    assert_eq!(acknowledged, requests, "{points:?}");
 }
 
 #[test]

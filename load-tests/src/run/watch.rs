@@ -1,0 +1,179 @@
+//! The thread that watches a run: the processes at both ends of the window and once a second, and
+//! the summary that is made of it all.
+
+use super::{TICK, sum};
+use crate::plan::Plan;
+use crate::process::Usage;
+use crate::resources::{Reading, Readings};
+use crate::schedule::Times;
+use crate::series::Frame;
+use crate::summary::{Counts, Load, Percentiles, Quantile, Summary};
+use crate::tally::{Tally, Totals, over_time};
+use crate::wall_clock::now_text;
+use anyhow::Result;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The processes at both ends of the window, and in between.
+pub(super) struct Watch {
+    server_pid: Option<u32>,
+    times: Times,
+    started_at: String,
+    begin: Option<Sample>,
+    end: Option<Sample>,
+    rss_bytes_max: (u64, u64),
+    readings: Readings,
+}
+
+#[derive(Clone, Copy)]
+struct Sample {
+    at: Instant,
+    generator: Usage,
+    server: Option<Usage>,
+}
+
+impl Sample {
+    fn take(server_pid: Option<u32>) -> Result<Self> {
+        Ok(Self {
+            at: Instant::now(),
+            generator: Usage::of(None)?,
+            // A server that was killed ends its figures, not the run.
+            server: server_pid.and_then(|pid| Usage::of(Some(pid)).ok()),
+        })
+    }
+}
+
+impl Watch {
+    pub(super) fn new(plan: &Plan, times: Times) -> Self {
+        Self {
+            server_pid: plan.server_pid,
+            times,
+            started_at: now_text(),
+            begin: None,
+            end: None,
+            rss_bytes_max: (0, 0),
+            readings: Readings::default(),
+        }
+    }
+
+    pub(super) fn is_over(&self, threads: &[JoinHandle<Result<()>>]) -> bool {
+        threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Time until something is to be done: at most a tick, less at the ends of the window.
+    pub(super) fn pause(&self) -> Duration {
+        let due = match (self.begin, self.end) {
+            (None, _) => self.times.window_start,
+            (_, None) => self.times.window_end,
+            _ => return TICK,
+        };
+        due.saturating_duration_since(Instant::now()).min(TICK)
+    }
+
+    pub(super) fn tick(&mut self) -> Result<()> {
+        let sample = Sample::take(self.server_pid)?;
+        self.rss_bytes_max.0 = self.rss_bytes_max.0.max(sample.generator.rss_bytes);
+        let server_rss = sample.server.map_or(0, |usage| usage.rss_bytes);
+        self.rss_bytes_max.1 = self.rss_bytes_max.1.max(server_rss);
+        self.readings.offer(Reading {
+            at: sample.at.saturating_duration_since(self.times.start),
+            generator: sample.generator,
+            server: sample.server,
+        });
+        if self.begin.is_none() && sample.at >= self.times.window_start {
+            self.begin = Some(sample);
+        }
+        if self.end.is_none() && sample.at >= self.times.window_end {
+            self.end = Some(sample);
+        }
+        Ok(())
+    }
+
+    /// A run that ended early has its window end where it ended.
+    pub(super) fn close(&mut self) -> Result<()> {
+        self.tick()?;
+        if self.end.is_none() {
+            self.end = Some(Sample::take(self.server_pid)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn summary(&self, plan: &Plan, run_id: u32, tallies: &[Arc<Tally>]) -> Summary {
+        let totals = Totals::of(tallies);
+        let counts = |acknowledged: u64, failed: u64| Counts {
+            acknowledged_requests: acknowledged,
+            acknowledged_events: acknowledged * u64::from(plan.batch_events),
+            failed_requests: failed,
+        };
+        let window = counts(
+            sum(tallies, |t| &t.window_acknowledged),
+            sum(tallies, |t| &t.window_failed),
+        );
+        let window_seconds = self.window_seconds();
+        let per_second = |count: u64| {
+            if window_seconds > 0.0 {
+                count as f64 / window_seconds
+            } else {
+                0.0
+            }
+        };
+        let (generator, server) = self.loads(window_seconds, window.acknowledged_events);
+        let frame = Frame {
+            warm_up: plan.warm_up,
+            elapsed: self.times.start.elapsed(),
+            batch_events: plan.batch_events,
+        };
+        Summary {
+            run_id: format!("{run_id:08x}"),
+            started_at: self.started_at.clone(),
+            command: String::new(),
+            plan: plan.clone(),
+            run: counts(
+                sum(tallies, |t| &t.acknowledged),
+                sum(tallies, |t| &t.failed),
+            ),
+            window,
+            window_seconds,
+            events_per_second: per_second(window.acknowledged_events),
+            requests_per_second: per_second(window.acknowledged_requests),
+            wire_bytes_per_second: per_second(sum(tallies, |t| &t.window_wire_bytes)),
+            latency: Percentiles::of(&totals.latency),
+            latency_distribution: Quantile::all(&totals.latency),
+            send_lag: Percentiles::of(&totals.send_lag),
+            failures: totals.failures,
+            first_failure: totals.first_failure,
+            generator,
+            server,
+            series: over_time(tallies).series(frame),
+            resources: self.readings.points(plan.warm_up),
+        }
+    }
+
+    /// From the first due request of the window to the end of the window or of the run. Of an
+    /// open loop the end is the schedule's: its rate is what was due and got an answer.
+    fn window_seconds(&self) -> f64 {
+        let end = self.end.map_or(self.times.window_end, |sample| {
+            sample.at.min(self.times.window_end)
+        });
+        end.saturating_duration_since(self.times.window_start)
+            .as_secs_f64()
+    }
+
+    fn loads(&self, window_seconds: f64, events: u64) -> (Load, Option<Load>) {
+        let (Some(begin), Some(end)) = (self.begin, self.end) else {
+            return (Load::default(), None);
+        };
+        let load = |begin: Usage, end: Usage, rss_bytes_max| {
+            let cpu_seconds = end.cpu_seconds - begin.cpu_seconds;
+            let rss = (end.rss_bytes, rss_bytes_max);
+            Load::new(cpu_seconds, window_seconds, events, rss)
+        };
+        let generator = load(begin.generator, end.generator, self.rss_bytes_max.0);
+        let server = begin
+            .server
+            .zip(end.server)
+            .map(|(begin, end)| load(begin, end, self.rss_bytes_max.1));
+        (generator, server)
+    }
+}

@@ -1,0 +1,301 @@
+//! How a run went over time: a point per second.
+//!
+//! A request belongs to the second in which its answer came, so that a pause of the server shows
+//! as a gap and what it made wait as a peak behind it. The warm-up is part of a series: figures
+//! leave it out, but whether it was long enough is seen here.
+//!
+//! Memory is bounded: when a thread has [`POINTS_MAX`] points, it joins them in pairs, so that a
+//! point of a run of an hour stands for four seconds.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Most points of a series; even, as points are joined in pairs.
+pub const POINTS_MAX: usize = 1024;
+/// Two digits, as a plot shows no more: 1.2 ms and 1.3 ms are told apart.
+const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// What a thread counts, second by second.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    /// Length of an interval in seconds, a power of two.
+    interval_seconds: u64,
+    intervals: Vec<Interval>,
+}
+
+#[derive(Clone, Debug)]
+struct Interval {
+    acknowledged: u64,
+    failed: u64,
+    latency_us: Histogram<u32>,
+}
+
+/// Points in order of time, without gaps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Length of a point in seconds: 1, but longer in runs of more than a quarter of an hour.
+    pub interval_seconds: u64,
+    /// The points.
+    pub points: Vec<Point>,
+}
+
+/// What happened in one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// When it begins, in seconds since the window began; negative during the warm-up.
+    pub at_seconds: f64,
+    /// Its length in seconds; the last one of a run may be shorter than the others.
+    pub seconds: f64,
+    /// Requests that were acknowledged in it.
+    pub acknowledged_requests: u64,
+    /// The events in them.
+    pub acknowledged_events: u64,
+    /// Requests that failed in it.
+    pub failed_requests: u64,
+    /// From when its acknowledged requests were due to their whole answers; nothing if there was
+    /// none.
+    pub latency: Option<PointLatency>,
+}
+
+/// Times in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct PointLatency {
+    pub p50_us: f64,
+    pub p90_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub max_us: f64,
+}
+
+/// What a series needs to know of its run.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// From the first due request to the beginning of the window.
+    pub warm_up: Duration,
+    /// From the first due request to the last answer.
+    pub elapsed: Duration,
+    /// Events in a request.
+    pub batch_events: u32,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            interval_seconds: 1,
+            intervals: Vec::new(),
+        }
+    }
+}
+
+impl Interval {
+    #[allow(clippy::expect_used, reason = "a constant within the library's limits")]
+    fn new() -> Self {
+        Self {
+            acknowledged: 0,
+            failed: 0,
+            latency_us: Histogram::new(SIGNIFICANT_DIGITS).expect("valid digits"),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.acknowledged += other.acknowledged;
+        self.failed += other.failed;
+        // Histograms that grow by themselves take any value.
+        let _ = self.latency_us.add(&other.latency_us);
+    }
+}
+
+impl Recorder {
+    /// Counts an acknowledged request that was answered `at` after the first due one.
+    pub fn acknowledged(&mut self, at: Duration, latency: Duration) {
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        if let Some(interval) = self.interval(at) {
+            interval.acknowledged += 1;
+            let _ = interval.latency_us.record(micros);
+        }
+    }
+
+    /// Counts a request that failed then.
+    pub fn failed(&mut self, at: Duration) {
+        if let Some(interval) = self.interval(at) {
+            interval.failed += 1;
+        }
+    }
+
+    fn interval(&mut self, at: Duration) -> Option<&mut Interval> {
+        while at.as_secs() / self.interval_seconds >= POINTS_MAX as u64 {
+            self.halve();
+        }
+        let index = usize::try_from(at.as_secs() / self.interval_seconds).ok()?;
+        if index >= self.intervals.len() {
+            self.intervals.resize_with(index + 1, Interval::new);
+        }
+        self.intervals.get_mut(index)
+    }
+
+    /// Joins intervals in pairs.
+    fn halve(&mut self) {
+        self.interval_seconds *= 2;
+        let mut joined = Vec::with_capacity(self.intervals.len().div_ceil(2));
+        for pair in self.intervals.chunks(2) {
+            if let [first, rest @ ..] = pair {
+                let mut first = first.clone();
+                rest.iter().for_each(|second| first.add(second));
+                joined.push(first);
+            }
+        }
+        self.intervals = joined;
+    }
+
+    /// Adds what another thread has counted.
+    pub fn add(&mut self, other: &Self) {
+        let mut other = other.clone();
+        while self.interval_seconds < other.interval_seconds {
+            self.halve();
+        }
+        while other.interval_seconds < self.interval_seconds {
+            other.halve();
+        }
+        if self.intervals.len() < other.intervals.len() {
+            self.intervals
+                .resize_with(other.intervals.len(), Interval::new);
+        }
+        for (interval, other) in self.intervals.iter_mut().zip(&other.intervals) {
+            interval.add(other);
+        }
+    }
+
+    /// The points.
+    #[must_use]
+    pub fn series(&self, frame: Frame) -> Series {
+        let interval = self.interval_seconds as f64;
+        let point = |(index, counted): (usize, &Interval)| {
+            let start = index as f64 * interval;
+            Point {
+                at_seconds: start - frame.warm_up.as_secs_f64(),
+                seconds: (frame.elapsed.as_secs_f64() - start).clamp(0.0, interval),
+                acknowledged_requests: counted.acknowledged,
+                acknowledged_events: counted.acknowledged * u64::from(frame.batch_events),
+                failed_requests: counted.failed,
+                latency: PointLatency::of(&counted.latency_us),
+            }
+        };
+        Series {
+            interval_seconds: self.interval_seconds,
+            points: self.intervals.iter().enumerate().map(point).collect(),
+        }
+    }
+}
+
+impl PointLatency {
+    fn of(latency_us: &Histogram<u32>) -> Option<Self> {
+        let at = |quantile| latency_us.value_at_quantile(quantile) as f64;
+        (!latency_us.is_empty()).then(|| Self {
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: latency_us.max() as f64,
+        })
+    }
+}
+
+impl Point {
+    /// Acknowledged events per second.
+    #[must_use]
+    pub fn events_per_second(&self) -> f64 {
+        if self.seconds > 0.0 {
+            self.acknowledged_events as f64 / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(elapsed_seconds: u64) -> Frame {
+        Frame {
+            warm_up: Duration::from_secs(2),
+            elapsed: Duration::from_millis(elapsed_seconds * 1000 + 500),
+            batch_events: 10,
+        }
+    }
+
+    #[test]
+    fn an_answer_belongs_to_the_second_in_which_it_came() {
+        let mut recorder = Recorder::default();
+        for millis in [100, 900, 3100, 3200, 3300] {
+            let at = Duration::from_millis(millis);
+            recorder.acknowledged(at, Duration::from_micros(millis));
+        }
+        recorder.failed(Duration::from_millis(1500));
+        let series = recorder.series(frame(3));
+        let counts: Vec<_> = series
+            .points
+            .iter()
+            .map(|p| {
+                (
+                    p.at_seconds,
+                    p.seconds,
+                    p.acknowledged_events,
+                    p.failed_requests,
+                )
+            })
+            .collect();
+        let expected = [
+            (-2.0, 1.0, 20, 0),
+            (-1.0, 1.0, 0, 1),
+            (0.0, 1.0, 0, 0),
+            (1.0, 0.5, 30, 0),
+        ];
+        assert_eq!(counts, expected);
+        assert_eq!(series.points[3].events_per_second(), 60.0);
+        assert_eq!(series.points[1].latency, None);
+        let slowest = series.points[0].latency.unwrap().max_us;
+        assert!((slowest - 900.0).abs() <= 9.0, "{slowest}");
+    }
+
+    proptest! {
+        #[test]
+        fn joining_seconds_and_threads_loses_nothing(
+            threads in proptest::collection::vec(
+                proptest::collection::vec((0..20_000_u64, any::<bool>()), 0..30),
+                1..4,
+            ),
+        ) {
+            let mut all = Recorder::default();
+            let (mut acknowledged, mut failed) = (0, 0);
+            for requests in &threads {
+                let mut recorder = Recorder::default();
+                for (second, well) in requests {
+                    let at = Duration::from_secs(*second);
+                    if *well {
+                        recorder.acknowledged(at, Duration::from_secs(*second));
+                        acknowledged += 1;
+                    } else {
+                        recorder.failed(at);
+                        failed += 1;
+                    }
+                }
+                all.add(&recorder);
+            }
+            let series = all.series(frame(20_000));
+            prop_assert!(series.points.len() <= POINTS_MAX);
+            let sum = |of: fn(&Point) -> u64| series.points.iter().map(of).sum::<u64>();
+            prop_assert_eq!(sum(|p| p.acknowledged_requests), acknowledged);
+            prop_assert_eq!(sum(|p| p.failed_requests), failed);
+            for point in series.points {
+                let Some(latency) = point.latency else { continue };
+                // Latencies were made equal to the time of the answer.
+                let end = point.at_seconds + 2.0 + series.interval_seconds as f64;
+                prop_assert!(latency.max_us <= end * 1.01e6, "{latency:?} before {end}");
+            }
+        }
+    }
+}
