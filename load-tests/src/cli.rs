@@ -141,6 +141,9 @@ pub struct OutputArgs {
     /// Also write them to this file, for `compare`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Also make a page with plots; one file that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Append acknowledged batches to this file, for `verify`.
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
@@ -198,13 +201,16 @@ pub struct MaxRateArgs {
     pub run: RunArgs,
 }
 
-/// Options of `compare`.
+/// Options of `compare`. The files are those of `run --json`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The run to compare with.
     pub a: PathBuf,
     /// The run to compare.
     pub b: PathBuf,
+    /// Also make a page with both runs in the same plots.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Options of `drain-server`.

@@ -1,13 +1,15 @@
 //! What each command does.
 
-use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, RunArgs, VerifyArgs};
+use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, OutputArgs, RunArgs, VerifyArgs};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use millrace_load::ledger::Ledger;
 use millrace_load::max_rate::{Search, Step};
 use millrace_load::report::grouped;
 use millrace_load::yardstick::{Seen, Work, serve, serve_tls};
-use millrace_load::{Plan, Progress, Stop, Summary, process, run_observed, tls};
+use millrace_load::{
+    Plan, Progress, Stop, Summary, command_line, html, process, run_observed, tls,
+};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +19,23 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = args.plan()?;
     let stop = stop_on_interrupt()?;
     let line = ProgressLine::new(&plan, args.output.quiet);
-    let summary = run_observed(&plan, &stop, &mut |progress| line.show(progress))?;
+    let mut summary = run_observed(&plan, &stop, &mut |progress| line.show(progress))?;
     line.bar.finish_and_clear();
     print!("{summary}");
-    if let Some(file) = &args.output.json {
+    write(&mut summary, &args.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the files that were asked for.
+fn write(summary: &mut Summary, output: &OutputArgs) -> Result<()> {
+    summary.command = command_line::shown(std::env::args());
+    if let Some(file) = &output.json {
         summary.write(file)?;
     }
-    Ok(ExitCode::SUCCESS)
+    if let Some(file) = &output.html {
+        html::write(file, &html::run_page(summary)?)?;
+    }
+    Ok(())
 }
 
 /// Compares ClickHouse with a ledger; exit code 1 if they differ.
@@ -64,14 +76,12 @@ pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
     };
     let stop = stop_on_interrupt()?;
     let best = millrace_load::max_rate::max_rate(&plan, search, &stop, &mut show)?;
-    let Some(best) = best else {
+    let Some(mut best) = best else {
         println!("\nno rate keeps p99 under {} ms", args.p99_ms);
         return Ok(ExitCode::FAILURE);
     };
     println!("\nhighest rate with p99 under {} ms:\n{best}", args.p99_ms);
-    if let Some(file) = &args.run.output.json {
-        best.write(file)?;
-    }
+    write(&mut best, &args.run.output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,6 +89,9 @@ pub fn max_rate(args: &MaxRateArgs) -> Result<ExitCode> {
 pub fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let (a, b) = (Summary::read(&args.a)?, Summary::read(&args.b)?);
     println!("{}", millrace_load::compare::compare(&a, &b));
+    if let Some(file) = &args.html {
+        html::write(file, &html::compare_page(&a, &b)?)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

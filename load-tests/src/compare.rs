@@ -1,6 +1,7 @@
 //! Two runs beside each other.
 
 use crate::plan::Plan;
+use crate::report::grouped;
 use crate::summary::Summary;
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -21,19 +22,27 @@ enum Unit {
     Count,
 }
 
+/// One figure of both runs, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What it is.
+    pub name: &'static str,
+    /// Of the run to compare with.
+    pub a: String,
+    /// Of the run to compare.
+    pub b: String,
+    /// B by A.
+    pub ratio: String,
+}
+
 /// A table of both runs' figures with their ratio; warns when the plans differ.
 #[must_use]
 pub fn compare(before: &Summary, after: &Summary) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["", "A", "B", "B / A"]);
-    for figure in figures(before, after) {
-        table.add_row([
-            figure.name.to_owned(),
-            figure.unit.show(figure.before),
-            figure.unit.show(figure.after),
-            ratio(figure.before, figure.after),
-        ]);
+    for row in rows(before, after) {
+        table.add_row([row.name.to_owned(), row.a, row.b, row.ratio]);
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -44,6 +53,18 @@ pub fn compare(before: &Summary, after: &Summary) -> String {
         text.push_str(&difference);
     }
     text
+}
+
+/// The figures that both runs have.
+#[must_use]
+pub fn rows(before: &Summary, after: &Summary) -> Vec<Row> {
+    let row = |figure: Figure| Row {
+        name: figure.name,
+        a: figure.unit.show(figure.before),
+        b: figure.unit.show(figure.after),
+        ratio: ratio(figure.before, figure.after),
+    };
+    figures(before, after).into_iter().map(row).collect()
 }
 
 fn figures(before: &Summary, after: &Summary) -> Vec<Figure> {
@@ -88,7 +109,7 @@ fn figures(before: &Summary, after: &Summary) -> Vec<Figure> {
 impl Unit {
     fn show(self, value: f64) -> String {
         match self {
-            Self::PerSecond | Self::Count => format!("{value:.0}"),
+            Self::PerSecond | Self::Count => grouped(value),
             Self::Micros => format!("{:.3} ms", value / 1000.0),
             Self::Seconds => format!("{value:.2} s"),
             Self::Mebibytes => format!("{:.1} MiB", value / f64::from(1 << 20)),
@@ -112,10 +133,11 @@ fn is_tls(plan: &Plan) -> String {
 }
 
 /// What makes a comparison one of apples and pears.
-fn differences(before: &Summary, after: &Summary) -> Vec<String> {
+#[must_use]
+pub fn differences(before: &Summary, after: &Summary) -> Vec<String> {
     let (a, b) = (&before.plan, &after.plan);
     let pairs = [
-        ("mode", format!("{:?}", a.mode), format!("{:?}", b.mode)),
+        ("mode", a.mode.to_string(), b.mode.to_string()),
         (
             "connections",
             a.connections.to_string(),

@@ -17,16 +17,19 @@
 //! - [`run`](mod@run): threads, warm-up, window; makes a [`Summary`].
 //! - [`ledger`]: which batches were acknowledged, on file.
 //! - [`verify`](mod@verify): whether ClickHouse has exactly those, through [`clickhouse`].
-//! - [`max_rate`], [`compare`], [`report`]: what is made of summaries.
+//! - [`max_rate`], [`compare`], [`report`], [`html`]: what is made of summaries.
+//! - [`command_line`]: how a run was asked for.
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
 //! - [`process`]: CPU time and memory of the processes involved, and [`resources`]: over time.
 #![forbid(unsafe_code)]
 
 pub mod clickhouse;
+pub mod command_line;
 pub mod compare;
 pub mod connection;
 pub mod credentials;
 pub mod event_id;
+pub mod html;
 pub mod keys;
 pub mod ledger;
 pub mod max_rate;

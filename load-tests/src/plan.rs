@@ -2,10 +2,12 @@
 
 use crate::event_id::BATCH_EVENTS_MAX;
 use crate::keys::Keys;
+use crate::report::grouped;
 use crate::tls::Trust;
 use anyhow::{Context, Result, bail, ensure};
 use http::Uri;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +24,17 @@ pub enum Mode {
         /// Events due per second, over all connections.
         events_per_second: f64,
     },
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed loop"),
+            Self::Open { events_per_second } => {
+                write!(f, "open loop at {} events/s", grouped(*events_per_second))
+            }
+        }
+    }
 }
 
 /// How bodies are encoded.

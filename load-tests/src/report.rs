@@ -47,16 +47,15 @@ impl fmt::Display for Summary {
 impl Summary {
     fn write_plan(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plan = &self.plan;
-        let mode = match plan.mode {
-            Mode::Closed => "closed loop".to_owned(),
-            Mode::Open { events_per_second } => {
-                format!("open loop at {} events/s", grouped(events_per_second))
-            }
-        };
         write!(
             f,
-            "run {}: {mode}, {} connections, {} thread(s), {} x {} B a request",
-            self.run_id, plan.connections, plan.threads, plan.batch_events, plan.event_bytes
+            "run {}: {}, {} connections, {} thread(s), {} x {} B a request",
+            self.run_id,
+            plan.mode,
+            plan.connections,
+            plan.threads,
+            plan.batch_events,
+            plan.event_bytes
         )?;
         if plan.url.starts_with("https:") {
             f.write_str(", TLS")?;

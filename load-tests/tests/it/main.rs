@@ -13,6 +13,7 @@
 
 mod loops;
 mod outages;
+mod pages;
 mod projects;
 mod scripted;
 mod server;
