@@ -12,6 +12,32 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use target::TargetArgs;
 
+const EXAMPLES: &str = "\
+Examples:
+  How much does it take? Text here, figures for `compare`, a page with plots:
+    millrace-load --credentials millrace-data/credentials.json --json a.json --html a.html
+
+  How long do clients wait at a rate that it can take?
+    millrace-load --credentials millrace-data/credentials.json --rate 100000 -d 1m
+
+  Which rate keeps p99 under 5 ms?
+    millrace-load max-rate --p99-ms 5 --credentials millrace-data/credentials.json
+
+  Is everything that was acknowledged in ClickHouse, once?
+    millrace-load --credentials millrace-data/credentials.json --ledger acked.txt
+    millrace-load verify --credentials millrace-data/credentials.json --ledger acked.txt
+
+  A server elsewhere, behind TLS, with many projects:
+    millrace-load --url https://events.example.com --keys-file keys.txt
+
+  What would a server take that does nothing?
+    millrace-load drain-server --listen 127.0.0.1:9000 &
+    millrace-load --url http://127.0.0.1:9000 --key any --json b.json
+    millrace-load compare a.json b.json --html both.html
+
+Exit codes: 0 good; 1 the answer is no (verify, max-rate); 2 it could not be done.
+Requests that fail during a run are part of its report, not of the exit code.";
+
 /// Load generator and verifier for analytics capture endpoints.
 ///
 /// Sends batches of events to POST /batch/ as fast as they are acknowledged (closed loop), or at a
@@ -22,14 +48,8 @@ use target::TargetArgs;
 #[command(
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  \
-        millrace-load --credentials millrace-data/credentials.json --duration 30s\n  \
-        millrace-load --credentials millrace-data/credentials.json --rate 100000 --json open.json\n  \
-        millrace-load --credentials millrace-data/credentials.json --ledger acked.txt && \\\n    \
-        millrace-load verify --credentials millrace-data/credentials.json --ledger acked.txt\n  \
-        millrace-load --url http://127.0.0.1:8000 --keys-file keys.txt\n  \
-        millrace-load drain-server --listen 127.0.0.1:9000 & \\\n    \
-        millrace-load --url http://127.0.0.1:9000 --key any"
+    after_long_help = EXAMPLES,
+    after_help = "--help says more and has examples."
 )]
 pub struct Cli {
     /// What to do; without one: run.
@@ -54,8 +74,9 @@ pub enum Command {
     /// Find the highest rate that keeps p99 under a bound.
     ///
     /// Open-loop runs: the rate doubles until the bound is broken, then the interval is halved.
+    /// --duration is of each run; --json and --html are of the best one.
     MaxRate(MaxRateArgs),
-    /// Show two result files (--json) beside each other.
+    /// Show two result files of --json beside each other.
     Compare(CompareArgs),
     /// Serve as a yardstick: read every body, do next to nothing, answer 200.
     ///
@@ -87,23 +108,23 @@ pub struct LoadArgs {
     /// Open loop: events due per second, whatever the server does. Without it: closed loop.
     #[arg(long, value_name = "EVENTS/S")]
     pub rate: Option<f64>,
-    /// Connections.
-    #[arg(short, long, default_value_t = 16)]
+    /// Connections, opened before the run and kept.
+    #[arg(short, long, value_name = "N", default_value_t = 16)]
     pub connections: u16,
-    /// How long to measure.
-    #[arg(short, long, default_value = "10s")]
+    /// How long to measure: 500ms, 30s, 2m.
+    #[arg(short, long, value_name = "TIME", default_value = "10s")]
     pub duration: Duration,
     /// How long to send before that, unmeasured.
-    #[arg(long, default_value = "2s")]
+    #[arg(long, value_name = "TIME", default_value = "2s")]
     pub warm_up: Duration,
     /// Send exactly this many requests instead, all measured.
     #[arg(long, value_name = "N", conflicts_with_all = ["duration", "warm_up"])]
     pub requests: Option<u64>,
-    /// How long to wait for an answer.
-    #[arg(long, default_value = "30s")]
+    /// How long to wait for an answer; then the request has failed.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
     pub timeout: Duration,
     /// Threads that share the connections.
-    #[arg(short, long, default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
     /// CPUs to pin the threads to, in turn.
     #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
@@ -121,9 +142,9 @@ pub struct EventArgs {
     #[arg(short, long, value_name = "BYTES", default_value = "default", value_parser = event_bytes)]
     pub event_bytes: usize,
     /// Encoding of the bodies.
-    #[arg(long, value_enum, default_value_t = Compression::None)]
+    #[arg(long, value_name = "CODING", value_enum, default_value_t = Compression::None)]
     pub compression: Compression,
-    /// Its level; the lowest costs the generator least.
+    /// How hard to compress; the lowest level costs the generator least.
     #[arg(long, value_name = "LEVEL", default_value_t = 1)]
     pub compression_level: i32,
     /// Part of the requests that are historical migrations of the past year, 0 to 1.
@@ -138,10 +159,10 @@ pub struct EventArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub struct OutputArgs {
-    /// Also write them to this file, for `compare`.
+    /// Write the results to this file, for `compare` and for machines.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Also make a page with plots; one file that needs no network.
+    /// Make a page of the results, with plots over time; one file that loads nothing.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Append acknowledged batches to this file, for `verify`.
@@ -196,7 +217,7 @@ pub struct MaxRateArgs {
     /// How exactly to find it.
     #[arg(long, value_name = "PART", default_value_t = 0.05)]
     pub precision: f64,
-    /// The runs; --rate is ignored, --duration is of each.
+    /// The runs; --rate is ignored, --duration is of each, files are of the best.
     #[command(flatten)]
     pub run: RunArgs,
 }
@@ -204,11 +225,11 @@ pub struct MaxRateArgs {
 /// Options of `compare`. The files are those of `run --json`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// The run to compare with.
+    /// Result file of the run to compare with.
     pub a: PathBuf,
-    /// The run to compare.
+    /// Result file of the run to compare.
     pub b: PathBuf,
-    /// Also make a page with both runs in the same plots.
+    /// Make a page of both, with their lines in the same plots.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -15,19 +15,19 @@ pub struct TargetArgs {
     /// The server's credentials.json: gives URL and key.
     #[arg(long, value_name = "FILE")]
     pub credentials: Option<PathBuf>,
-    /// Where to send, http:// or https://; without a path to /batch/.
+    /// Where to send, http[s]://host[:port][/path]; the path is /batch/ unless given.
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// The project's key; of several, also given one by one, requests take the next in turn.
+    /// The project's key; of several, in a list or one by one, each request takes the next.
     #[arg(long, value_name = "KEY,…", value_delimiter = ',')]
     pub key: Vec<String>,
-    /// More of them, one a line; empty lines and `#` comments are left out.
+    /// A file with more keys, one a line; empty lines and # comments are skipped.
     #[arg(long, value_name = "FILE")]
     pub keys_file: Option<PathBuf>,
-    /// With https://: PEM file with the authorities to trust, in place of the system's.
+    /// PEM file with the certificate authorities to trust, in place of the system's.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// With https://: take any certificate.
+    /// Trust any certificate.
     #[arg(long, conflicts_with = "ca")]
     pub insecure: bool,
 }
