@@ -11,6 +11,7 @@
     reason = "tests"
 )]
 
+mod binary;
 mod loops;
 mod outages;
 mod pages;
