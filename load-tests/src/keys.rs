@@ -21,6 +21,17 @@ pub struct Keys {
     projects: usize,
 }
 
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Goes up by one from request to request of one key, whichever connections send them; of a
+    /// single key it is the connection's batch. What is to be a share of the requests goes by it,
+    /// so that it is the same share of each project's.
+    pub number: u32,
+}
+
 impl Keys {
     /// The keys, in the order in which they are taken.
     #[must_use]
@@ -50,11 +61,20 @@ impl Keys {
 
     /// The key of a connection's batch.
     #[must_use]
-    pub fn of_batch(&self, connections: u16, connection: u16, batch: u32) -> &str {
+    pub fn turn(&self, connections: u16, connection: u16, batch: u32) -> Turn<'_> {
+        let [first, _, ..] = &*self.texts else {
+            let key = self.texts.first().map_or("", String::as_str);
+            return Turn { key, number: batch };
+        };
         let number = u64::from(connections) * u64::from(batch) + u64::from(connection);
-        let at = number.checked_rem(self.texts.len() as u64);
-        at.and_then(|at| self.texts.get(usize::try_from(at).ok()?))
-            .map_or("", String::as_str)
+        let keys = self.texts.len() as u64;
+        let (round, at) = (number / keys, number % keys);
+        let key = usize::try_from(at).ok().and_then(|at| self.texts.get(at));
+        Turn {
+            key: key.unwrap_or(first),
+            // Staggered, so that not all projects come to the same number at once.
+            number: (round + at) as u32,
+        }
     }
 
     /// How many projects there are: keys that differ.
@@ -122,12 +142,18 @@ mod tests {
             // As many batches as give every connection `rounds` turns with every key.
             for batch in 0..rounds * count as u32 {
                 for connection in 0..connections {
-                    *taken.entry(keys.of_batch(connections, connection, batch)).or_insert(0) += 1;
+                    let turn = keys.turn(connections, connection, batch);
+                    taken.entry(turn.key).or_insert_with(Vec::new).push(turn.number);
                 }
             }
             prop_assert_eq!(taken.len(), count);
             let share = rounds * u32::from(connections);
-            prop_assert!(taken.values().all(|times| *times == share), "{:?}", taken);
+            for numbers in taken.values() {
+                prop_assert_eq!(numbers.len(), share as usize);
+                if count > 1 {
+                    prop_assert!(numbers.is_sorted_by(|a, b| *b == a + 1), "{:?}", numbers);
+                }
+            }
         }
     }
 
@@ -157,7 +183,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&twice).unwrap(), "2");
         let read: Keys = serde_json::from_str("2").unwrap();
         assert_eq!(read.projects(), 2);
-        assert_eq!(read.of_batch(1, 0, 0), "");
+        assert_eq!(read.turn(1, 0, 0).key, "");
         assert!(read.check().is_err());
     }
 }

@@ -108,9 +108,11 @@ impl Request {
         let batch = self.batch;
         self.batch = self.batch.wrapping_add(1);
         let now = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
-        let historical = is_historical(batch, self.historical_share);
+        let turn = self.keys.turn(self.connections, self.connection, batch);
+        let historical = is_historical(turn.number, self.historical_share);
         let happened = if historical {
-            now - HISTORICAL_AGE_MIN_SECONDS - i64::from(batch % HISTORICAL_MONTHS) * MONTH_SECONDS
+            let month = i64::from(turn.number % HISTORICAL_MONTHS);
+            now - HISTORICAL_AGE_MIN_SECONDS - month * MONTH_SECONDS
         } else {
             now
         };
@@ -121,9 +123,7 @@ impl Request {
         };
         self.spots.patch(body, batch, historical, now, happened);
         if self.keys.projects() > 1 {
-            let (connections, connection) = (self.connections, self.connection);
-            let key = self.keys.of_batch(connections, connection, batch);
-            self.spots.patch_key(body, key);
+            self.spots.patch_key(body, turn.key);
         }
         if !matches!(self.encoder, Encoder::None) {
             self.compress()?;
@@ -189,17 +189,17 @@ fn put<const N: usize>(body: &mut [u8], at: usize, bytes: &[u8; N]) {
     }
 }
 
-/// Whether a batch is one of the share: as evenly spread as can be.
-fn is_historical(batch: u32, share: f64) -> bool {
-    let before = (f64::from(batch) * share).floor();
-    ((f64::from(batch) + 1.0) * share).floor() > before
+/// Whether a request is one of the share: as evenly spread as can be.
+fn is_historical(number: u32, share: f64) -> bool {
+    let before = (f64::from(number) * share).floor();
+    ((f64::from(number) + 1.0) * share).floor() > before
 }
 
 /// The body with every field that changes at its full width.
 fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
     let mut body = "{\"api_key\":".to_owned();
     let key_at = body.len();
-    let first = format!("\"{}\"", plan.keys.of_batch(1, 0, 0));
+    let first = format!("\"{}\"", plan.keys.turn(1, 0, 0).key);
     let _ = write!(body, "{first:width$}", width = plan.keys.bytes_max() + 2);
     let key = key_at..body.len();
     body.push_str(",\"historical_migration\":");
