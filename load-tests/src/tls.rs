@@ -19,8 +19,8 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, ServerConfig,
-    SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore,
+    ServerConfig, SignatureScheme,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -89,15 +89,23 @@ impl Client {
         opened.map_err(|error| {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
             let hint = match inner {
-                Some(TlsError::InvalidCertificate(_)) => {
-                    "; --ca FILE names its authority, --insecure takes any"
-                }
+                Some(TlsError::InvalidCertificate(reason)) => hint(reason),
                 Some(TlsError::InvalidMessage(_)) => "; does it speak TLS?",
                 _ => return error,
             };
             io::Error::new(error.kind(), format!("{error}{hint}"))
         })
     }
+}
+
+/// What to do about a certificate that is not taken.
+fn hint(reason: &CertificateError) -> &'static str {
+    // The reason of a self-signed certificate as OpenSSL makes them by default; rustls has no name
+    // for it.
+    if format!("{reason:?}").contains("CaUsedAsEndEntity") {
+        return "; it is an authority's own, a server needs one with CA:FALSE; --insecure takes any";
+    }
+    "; --ca FILE names its authority, --insecure takes any"
 }
 
 fn authorities(ca: Option<&Path>) -> Result<RootCertStore> {

@@ -4,7 +4,7 @@ use crate::server::Server;
 use millrace_load::tls::{Trust, acceptor};
 use millrace_load::yardstick::Work;
 use millrace_load::{Compression, Plan, run};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -17,8 +17,19 @@ struct Certificate {
 
 impl Certificate {
     fn new(name: &str) -> Self {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed([name.to_owned()]).unwrap();
+        Self::of(&CertificateParams::new([name.to_owned()]).unwrap())
+    }
+
+    /// As `openssl req -x509` makes them: for a server, but marked as an authority's.
+    fn of_an_authority(name: &str) -> Self {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self::of(&params)
+    }
+
+    fn of(params: &CertificateParams) -> Self {
+        let signing_key = KeyPair::generate().unwrap();
+        let cert = params.self_signed(&signing_key).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let certificate = dir.path().join("certificate.pem");
         let key = dir.path().join("key.pem");
@@ -75,12 +86,19 @@ fn every_request_arrives_through_tls() {
 fn a_certificate_is_trusted_or_the_run_says_why_not() {
     let ours = Certificate::new("127.0.0.1");
     let elsewhere = Certificate::new("elsewhere.example");
+    let authority = Certificate::of_an_authority("127.0.0.1");
     let table = [
         (&ours, ours.trust(), None),
         (&ours, ANYONE, None),
         (&ours, elsewhere.trust(), Some("--insecure takes any")),
         (&elsewhere, elsewhere.trust(), Some("--insecure takes any")),
         (&elsewhere, ANYONE, None),
+        (
+            &authority,
+            authority.trust(),
+            Some("needs one with CA:FALSE"),
+        ),
+        (&authority, ANYONE, None),
     ];
     for (certificate, trust, refusal) in table {
         let server = certificate.server(Work::Drain);
