@@ -38,6 +38,12 @@ check: ## Format, lints, dependency rules
 bench: ## Run the benches of the hot path
 	cargo bench -p millrace-benches
 
+.PHONY: bench-check
+bench-check: ## Count instructions of the hot path and compare; UPDATE=1 writes the counts anew
+	deploy/valgrind-setup.sh
+	cargo build --release --quiet -p millrace-benches --bin bench-check
+	target="$${CARGO_TARGET_DIR:-target}" && "$$target/release/bench-check"$(if $(UPDATE), --update)
+
 ## Keep
 
 .PHONY: clean

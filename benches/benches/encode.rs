@@ -1,26 +1,21 @@
 //! Rows into buffers: the floor under every parser that stores what it reads.
 
-#![allow(missing_docs, reason = "macros of criterion")]
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a bench that cannot run must stop"
+)]
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use millrace_rows::{EventRow, Micros, RejectedRow, TeamId};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use millrace_benches::hot_path::{PROJECT, RECEIVED_AT, event};
+use millrace_rows::RejectedRow;
+use serde::Serialize;
 use std::hint::black_box;
 use uuid::Uuid;
 
 const ROWS: usize = 250;
-
-fn event<'a>(properties: &'a [&'a [u8]]) -> EventRow<'a> {
-    EventRow {
-        uuid: Uuid::from_u128(0x0191_f99b_b499_70c4_9505_90a4_7f19_f05a),
-        event: "$pageview",
-        properties,
-        timestamp: Micros(1_795_189_091_100_000),
-        team_id: TeamId(1),
-        distinct_id: "user-00000001",
-        created_at: Micros(1_795_189_091_100_000),
-        historical_migration: false,
-    }
-}
 
 fn encode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("encode");
@@ -37,9 +32,10 @@ fn encode(criterion: &mut Criterion) {
             black_box(out.len())
         });
     });
+    alternatives(&mut group, &out);
     let rejected = RejectedRow {
-        team_id: TeamId(1),
-        received_at: Micros(1_795_189_091_100_000),
+        team_id: PROJECT.team_id,
+        received_at: RECEIVED_AT,
         request_id: Uuid::nil(),
         index: 7,
         code: "missing_distinct_id",
@@ -58,6 +54,61 @@ fn encode(criterion: &mut Criterion) {
         });
     });
     group.finish();
+}
+
+/// A row as one would hand it to a serialiser.
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    uuid: Uuid,
+    event: &'a str,
+    properties: &'a str,
+    timestamp: i64,
+    team_id: i64,
+    distinct_id: &'a str,
+    created_at: i64,
+    historical_migration: bool,
+}
+
+/// The same rows as lines of JSON, which ClickHouse takes, too; and what one copy and one
+/// compression of the encoded rows take.
+fn alternatives(group: &mut BenchmarkGroup<'_, WallTime>, encoded: &[u8]) {
+    let text = "x".repeat(819);
+    let row = JsonRow {
+        uuid: event(&[]).uuid,
+        event: "$pageview",
+        properties: &text,
+        timestamp: RECEIVED_AT.0,
+        team_id: 1,
+        distinct_id: "user-00000001",
+        created_at: RECEIVED_AT.0,
+        historical_migration: false,
+    };
+    let mut out = Vec::new();
+    group.bench_function("serde_json_lines", |bencher| {
+        bencher.iter(|| {
+            out.clear();
+            for _ in 0..ROWS {
+                serde_json::to_writer(&mut out, black_box(&row)).unwrap();
+                out.push(b'\n');
+            }
+            black_box(out.len())
+        });
+    });
+    let mut copy = Vec::with_capacity(encoded.len());
+    group.bench_function("memcpy", |bencher| {
+        bencher.iter(|| {
+            copy.clear();
+            copy.extend_from_slice(black_box(encoded));
+            black_box(copy.len())
+        });
+    });
+    let mut compressed = vec![0; get_maximum_output_size(encoded.len())];
+    let mut table = CompressTable::large();
+    group.bench_function("lz4", |bencher| {
+        bencher.iter(|| {
+            compress_into_with_table(black_box(encoded), &mut compressed, &mut table).unwrap()
+        });
+    });
 }
 
 criterion_group!(benches, encode);

@@ -2,7 +2,7 @@
 //!
 //! `tape` is simd-json's whole parse with all buffers reused: what a design that walks a tape
 //! could reach at most, before it has validated or stored anything. `memcpy` is one copy of the
-//! body. The others are what one would reach for first.
+//! body, `lz4` one compression of it. The others are what one would reach for first.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,10 +14,11 @@
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use millrace_benches::hot_path::Parsing;
 use millrace_benches::requests::WORKLOADS;
-use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
-use millrace_rows::{Micros, TeamId};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use simd_json::{Buffers, Tape};
 use std::borrow::Cow;
@@ -47,38 +48,10 @@ struct RawEvent<'a> {
     properties: &'a RawValue,
 }
 
-fn facts() -> Facts<'static> {
-    Facts {
-        received_at: Micros(1_795_189_091_100_000),
-        request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
-        engage: false,
-        sent_at_query: None,
-        historical_query: false,
-        strict: false,
-        dry_run: false,
-        client_ip: Some([192, 0, 2, 1].into()),
-        protocol: Protocol::V0,
-        limits: Limits::default(),
-    }
-}
-
 fn millrace(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8]) {
-    let mut parser = Parser::default();
-    let body = body.to_vec();
-    let facts = facts();
-    let project = Project {
-        team_id: TeamId(1),
-        anonymize_ips: false,
-        ingested_event: true,
-    };
+    let mut parsing = Parsing::of(body.to_vec());
     group.bench_function(format!("millrace/{name}"), |bencher| {
-        bencher.iter(|| {
-            let parsed = parser
-                .parse(black_box(&body), &facts, &mut |_| KeyLookup::Found(project))
-                .unwrap();
-            assert_eq!(parsed.report.rejected_count, 0);
-            parser.recycle(black_box(parsed.batch));
-        });
+        bencher.iter(|| parsing.once().unwrap());
     });
 }
 
@@ -89,6 +62,13 @@ fn yardsticks(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, body: &[u8])
             copy.clear();
             copy.extend_from_slice(black_box(body));
             black_box(copy.len())
+        });
+    });
+    let mut compressed = vec![0; get_maximum_output_size(body.len())];
+    let mut table = CompressTable::large();
+    group.bench_function(format!("lz4/{name}"), |bencher| {
+        bencher.iter(|| {
+            compress_into_with_table(black_box(body), &mut compressed, &mut table).unwrap()
         });
     });
     let mut buffers = Buffers::new(body.len());
@@ -174,5 +154,38 @@ fn parse(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, parse);
+/// What it takes only to know that a body is sound; ours does it in the walk that reads the
+/// fields, so its figure is that of `parse`.
+fn validate(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("validate");
+    for workload in WORKLOADS {
+        let (name, body) = (workload.name, workload.body(false));
+        group.throughput(Throughput::Elements(workload.events as u64));
+        millrace(&mut group, name, &body);
+        group.bench_function(format!("utf8/{name}"), |bencher| {
+            bencher.iter(|| simdutf8::basic::from_utf8(black_box(&body)).unwrap().len());
+        });
+        group.bench_function(format!("serde_json_syntax/{name}"), |bencher| {
+            bencher.iter(|| serde_json::from_slice::<IgnoredAny>(black_box(&body)).unwrap());
+        });
+        group.bench_function(format!("serde_json_typed/{name}"), |bencher| {
+            bencher.iter(|| typed_and_checked(black_box(&body)));
+        });
+    }
+    group.finish();
+}
+
+/// What one would write first: declared types, then each event looked at.
+fn typed_and_checked(body: &[u8]) -> usize {
+    let batch: RawBatch<'_> = serde_json::from_slice(body).unwrap();
+    let is_sound = |event: &&RawEvent<'_>| {
+        !event.event.is_empty()
+            && (1..=200).contains(&event.distinct_id.chars().count())
+            && event.properties.get().starts_with('{')
+            && event.uuid.is_none_or(|text| text.parse::<Uuid>().is_ok())
+    };
+    batch.batch.iter().filter(is_sound).count()
+}
+
+criterion_group!(benches, parse, validate);
 criterion_main!(benches);

@@ -1,27 +1,20 @@
 //! The smallest time of many, for machines that are not quiet: a disturbed run is only ever
-//! slower. With the argument `once`, a hundred parses and nothing else, for callgrind.
+//! slower.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement that cannot run must stop"
 )]
 
+use millrace_benches::hot_path::Parsing;
 use millrace_benches::requests::{WORKLOADS, Workload};
-use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
-use millrace_rows::{Micros, TeamId};
 use simd_json::{Buffers, INPUT_PADDING, Tape};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 const MEASURE_FOR: Duration = Duration::from_secs(1);
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("once") {
-        let mut parse = parse_of(WORKLOADS[0].body(false));
-        (0..100).for_each(|_| parse());
-        return;
-    }
     println!("millions of events a second      ours   tape  index   copy   ours/tape");
     for workload in WORKLOADS {
         for escapes in [false, true] {
@@ -68,30 +61,8 @@ fn minimum(mut run: impl FnMut()) -> Duration {
 }
 
 fn parse_of(body: Vec<u8>) -> impl FnMut() {
-    let facts = Facts {
-        received_at: Micros(1_795_189_091_100_000),
-        request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
-        engage: false,
-        sent_at_query: None,
-        historical_query: false,
-        strict: false,
-        dry_run: false,
-        client_ip: Some([192, 0, 2, 1].into()),
-        protocol: Protocol::V0,
-        limits: Limits::default(),
-    };
-    let project = Project {
-        team_id: TeamId(1),
-        anonymize_ips: false,
-        ingested_event: true,
-    };
-    let mut parser = Parser::default();
-    move || {
-        let parsed = parser
-            .parse(black_box(&body), &facts, &mut |_| KeyLookup::Found(project))
-            .unwrap();
-        parser.recycle(black_box(parsed.batch));
-    }
+    let mut parsing = Parsing::of(body);
+    move || parsing.once().unwrap()
 }
 
 /// With depth 0 simd-json stops after its first stage.

@@ -1,0 +1,18 @@
+//! Instruction counts beside the ones that are committed.
+//!
+//! Times on shared machines mean nothing, counts do: valgrind's callgrind runs the same
+//! instructions whatever the neighbours do. What it does not see: the kernel, caches, and AVX-512,
+//! which it lacks, so the portable path of the parser's index is what is counted.
+//!
+//! Each case runs twice in a process of its own, with different numbers of rounds. The difference
+//! is what the rounds cost, without start, warm-up and end.
+
+mod callgrind;
+mod case;
+mod committed;
+mod table;
+
+pub use callgrind::{Count, count};
+pub use case::{CASES, Case};
+pub use committed::Committed;
+pub use table::{Line, PERCENT_MAX, table};

@@ -1,0 +1,196 @@
+//! The way of a request's body, without HTTP: parsed, submitted, committed to a log.
+
+use crate::requests::Workload;
+use anyhow::{Context, Result, anyhow};
+use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
+use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
+use millrace_rows::{Batch, EventRow, Lane, Micros, Month, RowGroup, Table, TeamId};
+use std::hint::black_box;
+use std::path::Path;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// The moment at which every measured request arrives.
+pub const RECEIVED_AT: Micros = Micros(1_795_189_091_100_000);
+const LOG_BYTES_MAX: u64 = 2 << 30;
+
+/// What is known of every measured request beside its body.
+#[must_use]
+pub fn facts() -> Facts<'static> {
+    Facts {
+        received_at: RECEIVED_AT,
+        request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
+        engage: false,
+        sent_at_query: None,
+        historical_query: false,
+        strict: false,
+        dry_run: false,
+        client_ip: Some([192, 0, 2, 1].into()),
+        protocol: Protocol::V0,
+        limits: Limits::default(),
+    }
+}
+
+/// The project that every key is of.
+pub const PROJECT: Project = Project {
+    team_id: TeamId(1),
+    anonymize_ips: false,
+    ingested_event: true,
+};
+
+/// An event that is ready to be encoded.
+#[must_use]
+pub fn event<'a>(properties: &'a [&'a [u8]]) -> EventRow<'a> {
+    EventRow {
+        uuid: Uuid::from_u128(0x0191_f99b_b499_70c4_9505_90a4_7f19_f05a),
+        event: "$pageview",
+        properties,
+        timestamp: RECEIVED_AT,
+        team_id: PROJECT.team_id,
+        distinct_id: "user-00000001",
+        created_at: RECEIVED_AT,
+        historical_migration: false,
+    }
+}
+
+/// Parses one body, again and again.
+pub struct Parsing {
+    parser: Parser,
+    body: Vec<u8>,
+}
+
+impl Parsing {
+    /// Of a body; it is kept.
+    #[must_use]
+    pub fn of(body: Vec<u8>) -> Self {
+        Self {
+            parser: Parser::default(),
+            body,
+        }
+    }
+
+    /// Parses it into rows, and gives their buffers back.
+    ///
+    /// # Errors
+    /// The body was not taken as a whole.
+    pub fn once(&mut self) -> Result<()> {
+        let batch = self.batch()?;
+        self.parser.recycle(black_box(batch));
+        Ok(())
+    }
+
+    fn batch(&mut self) -> Result<Batch> {
+        let parsed = self
+            .parser
+            .parse(black_box(&self.body), &facts(), &mut |_| {
+                KeyLookup::Found(PROJECT)
+            })
+            .map_err(|refused| anyhow!("the body was refused: {refused:?}"))?;
+        anyhow::ensure!(parsed.report.rejected_count == 0, "an event was refused");
+        Ok(parsed.batch)
+    }
+
+    /// The rows of one body, as they go to the log.
+    ///
+    /// # Errors
+    /// The body was not taken as a whole.
+    pub fn rows(mut self) -> Result<Vec<RowGroup>> {
+        Ok(self.batch()?.groups)
+    }
+}
+
+/// Requests on their way to a log that nobody ships, one after the other.
+pub struct Requests {
+    parsing: Parsing,
+    pipeline: Pipeline,
+    running: Option<Running>,
+    runtime: tokio::runtime::Runtime,
+    /// Removed when dropped.
+    _log: TempDir,
+}
+
+impl Requests {
+    /// Opens a log in a folder of its own below `dir`; it takes about 2 GiB.
+    ///
+    /// # Errors
+    /// The log cannot be opened, or the system has no thread left.
+    pub fn of(workload: Workload, dir: &Path) -> Result<Self> {
+        let log = TempDir::new_in(dir).context("cannot make a folder for the log")?;
+        let (pipeline, running) = Pipeline::start(&PipelineOptions {
+            log_dir: log.path().to_owned(),
+            log_bytes_max: LOG_BYTES_MAX,
+            segment_bytes: 64 << 20,
+            queue_requests_max: 64,
+            queue_bytes_max: 64 << 20,
+            ack: Ack::Disk,
+        })?;
+        Ok(Self {
+            parsing: Parsing::of(workload.body(false)),
+            pipeline,
+            running: Some(running),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .build()
+                .context("cannot start a runtime")?,
+            _log: log,
+        })
+    }
+
+    /// Takes one request from body to "on disk".
+    ///
+    /// # Errors
+    /// It was not stored: the log is full after about 2 GiB.
+    pub fn once(&mut self) -> Result<()> {
+        let slot = self.pipeline.reserve(Lane::Live, self.parsing.body.len())?;
+        let batch = self.parsing.batch()?;
+        let committed = self.runtime.block_on(slot.submit(batch))?;
+        let spent = committed.spent.into_iter().map(|bytes| RowGroup {
+            table: Table::Events,
+            month: Month::of(Micros(0)),
+            rows: 0,
+            bytes,
+            keys: Vec::new(),
+        });
+        self.parsing.parser.recycle(Batch {
+            lane: Lane::Live,
+            groups: spent.collect(),
+        });
+        Ok(())
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop();
+        }
+    }
+}
+
+/// Where a log is written to memory; the system's temporary folder if there is no such place.
+#[must_use]
+pub fn memory_dir() -> std::path::PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::requests::WORKLOADS;
+
+    #[test]
+    fn every_workload_goes_all_the_way_again_and_again() {
+        for workload in WORKLOADS {
+            let dir = tempfile::tempdir().unwrap();
+            let mut requests = Requests::of(workload, dir.path()).unwrap();
+            for _ in 0..3 {
+                requests.once().unwrap();
+            }
+            assert!(requests.pipeline.log_bytes_used() > 0, "{}", workload.name);
+        }
+    }
+}
