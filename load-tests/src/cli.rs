@@ -2,6 +2,7 @@
 
 mod target;
 
+use crate::suite_command::SuiteArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use humantime::Duration;
@@ -82,6 +83,11 @@ pub enum Command {
     ///
     /// One thread. Run it beside the server under test, as ratios survive a noisy machine.
     DrainServer(DrainServerArgs),
+    /// Measure everything that is claimed of the server's speed and write a page of it.
+    ///
+    /// Starts servers and yardsticks itself, on CPUs of their own, and runs them in turn, round by
+    /// round. Needs `taskset`.
+    Suite(SuiteArgs),
 }
 
 /// Options of `run`.

@@ -1,6 +1,7 @@
 //! What each command does.
 
 use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, OutputArgs, RunArgs, VerifyArgs};
+use crate::suite_command::{self, SuiteArgs};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use millrace_load::ledger::Ledger;
@@ -122,6 +123,11 @@ pub fn drain_server(args: &DrainServerArgs) -> Result<ExitCode> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures everything.
+pub fn suite(args: SuiteArgs) -> Result<ExitCode> {
+    suite_command::run(args, &stop_on_interrupt()?)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -20,6 +20,7 @@
 //! - [`max_rate`], [`compare`], [`report`], [`html`]: what is made of summaries.
 //! - [`command_line`]: how a run was asked for.
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
+//! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
 //! - [`process`]: CPU time and memory of the processes involved, and [`resources`]: over time.
 #![forbid(unsafe_code)]
 
@@ -44,6 +45,7 @@ pub mod run;
 pub mod schedule;
 pub mod series;
 pub mod shape;
+pub mod suite;
 pub mod summary;
 pub mod tally;
 pub mod tls;

@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod suite_command;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
         Some(Command::MaxRate(args)) => commands::max_rate(&args),
         Some(Command::Compare(args)) => commands::compare(&args),
         Some(Command::DrainServer(args)) => commands::drain_server(&args),
+        Some(Command::Suite(args)) => commands::suite(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("millrace-load: {error:#}");

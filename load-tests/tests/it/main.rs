@@ -18,4 +18,5 @@ mod pages;
 mod projects;
 mod scripted;
 mod server;
+mod suite;
 mod tls;

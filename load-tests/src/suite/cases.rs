@@ -1,0 +1,146 @@
+//! What is measured.
+
+use super::bench::Bench;
+use super::growth::{self, Grows};
+use super::outcome::Outcome;
+use super::server::Contestant::{self, Drain, Ours, Tape};
+use super::server::Store;
+use super::throughput::{self, Load};
+use super::{disk, latency, memory};
+use crate::plan::Compression;
+use anyhow::Result;
+
+/// One case.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What `--only` calls it.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Servers beside each other; the first is judged by the others.
+    Throughput(Load, &'static [Contestant]),
+    Disk,
+    Latency,
+    Memory,
+    Growth(Grows),
+}
+
+const OURS: Contestant = Ours {
+    workers: 1,
+    store: Store::Memory,
+};
+const OURS_TWICE: Contestant = Ours {
+    workers: 2,
+    store: Store::Memory,
+};
+const ALL: &[Contestant] = &[OURS, Tape, Drain];
+
+const fn case(name: &'static str, title: &'static str, kind: Kind) -> Case {
+    Case { name, title, kind }
+}
+
+const fn load(batch_events: u32, event_bytes: usize, connections: u16) -> Load {
+    Load {
+        batch_events,
+        event_bytes,
+        connections,
+        compression: Compression::None,
+    }
+}
+
+/// Batches as SDKs that send much make them: what the product's goal is stated for.
+pub const BATCHES: Load = load(250, 998, 16);
+
+const GZIP: Load = Load {
+    compression: Compression::Gzip,
+    ..BATCHES
+};
+
+/// All cases, in the order of the page.
+pub const CASES: [Case; 13] = [
+    case(
+        "batches",
+        "250 events of 998 B a request",
+        Kind::Throughput(BATCHES, ALL),
+    ),
+    case(
+        "small",
+        "1 000 events of 136 B a request",
+        Kind::Throughput(load(1_000, 136, 16), ALL),
+    ),
+    case(
+        "tens",
+        "10 events of 998 B a request",
+        Kind::Throughput(load(10, 998, 128), ALL),
+    ),
+    case(
+        "singles",
+        "1 event of 998 B a request",
+        Kind::Throughput(load(1, 998, 512), ALL),
+    ),
+    case(
+        "gzip",
+        "250 events of 998 B a request, gzip",
+        Kind::Throughput(GZIP, &[OURS, Drain]),
+    ),
+    case(
+        "workers",
+        "Two cores beside one, 250 events of 998 B a request",
+        Kind::Throughput(load(250, 998, 32), &[OURS_TWICE, OURS]),
+    ),
+    case(
+        "disk",
+        "The real disk beside bare append and fdatasync",
+        Kind::Disk,
+    ),
+    case(
+        "latency",
+        "Latency at half of the highest rate, open loop",
+        Kind::Latency,
+    ),
+    case("memory", "Resident memory", Kind::Memory),
+    case(
+        "connections",
+        "Cost by connections",
+        Kind::Growth(Grows::Connections),
+    ),
+    case(
+        "event-bytes",
+        "Cost by bytes of an event",
+        Kind::Growth(Grows::EventBytes),
+    ),
+    case(
+        "batch-events",
+        "Cost by events of a request",
+        Kind::Growth(Grows::BatchEvents),
+    ),
+    case(
+        "batch-events-small",
+        "Cost by events of a request, events of 136 B",
+        Kind::Growth(Grows::BatchEventsSmall),
+    ),
+];
+
+impl Case {
+    /// Measures it.
+    ///
+    /// # Errors
+    /// A server does not start or a run fails.
+    pub fn run(self, bench: &mut Bench<'_>) -> Result<Outcome> {
+        let mut outcome = match self.kind {
+            Kind::Throughput(load, contestants) => throughput::measure(bench, load, contestants),
+            Kind::Disk => disk::measure(bench),
+            Kind::Latency => latency::measure(bench),
+            Kind::Memory => memory::measure(bench),
+            Kind::Growth(grows) => growth::measure(bench, grows),
+        }?;
+        self.name.clone_into(&mut outcome.name);
+        self.title.clone_into(&mut outcome.title);
+        Ok(outcome)
+    }
+}

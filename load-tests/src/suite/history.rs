@@ -1,0 +1,125 @@
+//! A line per run, so that one sees where things go.
+
+use super::outcome::{Line, Plot};
+use super::{Options, Report};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// One run, in short.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When.
+    pub date: String,
+    /// Of what.
+    pub commit: String,
+    /// On which processor: runs of different ones do not compare.
+    pub cpu: String,
+    /// All figures, by `case/name`.
+    pub figures: BTreeMap<String, f64>,
+}
+
+impl Entry {
+    /// Of a run.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        let figures = report.outcomes.iter().flat_map(|outcome| {
+            let of_case = outcome.figures.iter();
+            of_case.map(|(name, value)| (format!("{}/{name}", outcome.name), *value))
+        });
+        Self {
+            date: report.machine.date.clone(),
+            commit: report.machine.commit.clone(),
+            cpu: report.machine.cpu.clone(),
+            figures: figures.collect(),
+        }
+    }
+
+    /// Appends it to the file, unless the run was too short to mean something.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append(&self, options: &Options) -> Result<()> {
+        if options.quick {
+            return Ok(());
+        }
+        let path = &options.history;
+        let mut line = serde_json::to_string(self).context("history")?;
+        line.push('\n');
+        std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .with_context(|| format!("cannot append to {}", path.display()))
+    }
+}
+
+/// All runs so far; none where there is no file yet.
+///
+/// # Errors
+/// A line is not a run.
+pub fn read(path: &Path) -> Result<Vec<Entry>> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let parse = |line: &str| serde_json::from_str(line);
+    let entries: Result<_, _> = text.lines().map(parse).collect();
+    entries.with_context(|| format!("{} is not a history", path.display()))
+}
+
+/// Our rates run by run.
+#[must_use]
+pub fn plot(entries: &[Entry]) -> Plot {
+    let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
+    for (run, entry) in (1_u32..).zip(entries) {
+        for (name, value) in &entry.figures {
+            let Some(case) = name.strip_suffix("/Millrace: events_per_second") else {
+                continue;
+            };
+            let line = lines.entry(case).or_default();
+            case.clone_into(&mut line.name);
+            line.points.push((f64::from(run), *value));
+        }
+    }
+    Plot {
+        x: "run".to_owned(),
+        y: "events/s of Millrace".to_owned(),
+        log_scale: false,
+        lines: lines.into_values().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_is_a_line_from_its_first_run_on() {
+        let entry = |figures: &[(&str, f64)]| Entry {
+            figures: figures.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect(),
+            ..Entry::default()
+        };
+        let plot = plot(&[
+            entry(&[
+                ("batches/Millrace: events_per_second", 1.0),
+                ("batches/other", 9.0),
+            ]),
+            entry(&[
+                ("batches/Millrace: events_per_second", 2.0),
+                ("gzip/Millrace: events_per_second", 3.0),
+            ]),
+        ]);
+        let points: Vec<_> = plot.lines.iter().map(|line| line.points.clone()).collect();
+        assert_eq!(points, [vec![(1.0, 1.0), (2.0, 2.0)], vec![(2.0, 3.0)]]);
+        assert_eq!(plot.lines[0].name, "batches");
+    }
+
+    #[test]
+    fn no_file_is_no_history() {
+        assert!(read(Path::new("/nonexistent/history")).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,105 @@
+//! Where and when something was measured.
+
+use crate::wall_clock::{seconds_text, since_epoch};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+
+/// A machine, and what was built on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// CPUs that we may use.
+    pub cpus: usize,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// The commit, with a `+` if there are changes on top.
+    pub commit: String,
+    /// The time in UTC.
+    pub date: String,
+}
+
+impl Machine {
+    /// This one.
+    ///
+    /// # Errors
+    /// There is no `/proc`.
+    pub fn read() -> Result<Self> {
+        let read = |path: &str| {
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))
+        };
+        let seconds = i64::try_from(since_epoch().as_secs()).unwrap_or_default();
+        let date = String::from_utf8_lossy(&seconds_text(seconds)).into_owned();
+        Ok(Self {
+            cpu: value_of(&read("/proc/cpuinfo")?, "model name")
+                .unwrap_or_else(|| "unknown".into()),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")?),
+            commit: commit(),
+            date: format!("{date}Z"),
+        })
+    }
+}
+
+/// The value of a key in `key : value` lines.
+fn value_of(text: &str, key: &str) -> Option<String> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = pairs.find(|(name, _)| name.trim() == key)?;
+    Some(value.trim().to_owned())
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    let total = value_of(meminfo, "MemTotal");
+    let kib = total.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or_default() * 1024
+}
+
+/// What is checked out here; nothing outside a repository.
+fn commit() -> String {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).output().ok()?;
+        let is_good = output.status.success();
+        is_good.then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+        return "unknown".to_owned();
+    };
+    // What a run writes is not a change of what is measured.
+    let changes = git(&[
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ":!benches",
+    ]);
+    let mark = if changes.is_none_or(|changes| changes.is_empty()) {
+        ""
+    } else {
+        "+"
+    };
+    format!("{commit}{mark}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_kernel_and_memory() {
+        let machine = Machine::read().unwrap();
+        assert!(!machine.kernel.is_empty());
+        assert!(machine.memory_bytes > 0 && machine.cpus > 0);
+    }
+
+    #[test]
+    fn keys_are_found_among_lines() {
+        let text = "processor\t: 0\nmodel name\t: EPYC: fast\n\nmodel name\t: other\n";
+        assert_eq!(value_of(text, "model name").unwrap(), "EPYC: fast");
+        assert_eq!(value_of(text, "model"), None);
+        assert_eq!(memory_bytes("MemTotal:   24 kB\n"), 24 * 1024);
+    }
+}

@@ -1,0 +1,105 @@
+//! Resident memory: idle, with many idle connections, and under full load.
+
+use super::bench::Bench;
+use super::cases::BATCHES;
+use super::outcome::{Line, Outcome, Plot};
+use super::server::{Contestant, Server, Store};
+use crate::plan::Target;
+use crate::process::Usage;
+use crate::report::grouped;
+use anyhow::{Context, Result, ensure};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const MIB: f64 = (1 << 20) as f64;
+const CONNECTIONS: u16 = 256;
+const IDLE_CONNECTIONS: usize = 10_000;
+const OURS: Contestant = Contestant::Ours {
+    workers: 1,
+    store: Store::Memory,
+};
+
+/// Idle, with idle connections, then another server under full load.
+///
+/// # Errors
+/// A server does not start, a run fails, or the system has not enough descriptors.
+pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let mut outcome = Outcome::with_columns(&["Millrace, one worker", "MiB"]);
+    let mut figure = |name: String, key: &str, mebibytes: f64| {
+        outcome.row([name, format!("{mebibytes:.1}")]);
+        outcome.figure(key, mebibytes);
+    };
+    let server = Server::start(bench, OURS)?;
+    let idle = resident(&server)?;
+    figure("idle".to_owned(), "idle: mebibytes", idle);
+    let connections = idle_connections(&server)?;
+    let held = resident(&server)? - idle;
+    figure(
+        format!(
+            "{} idle connections, on top",
+            grouped(connections.len() as f64)
+        ),
+        "10 000 idle connections: mebibytes",
+        held,
+    );
+    drop(connections);
+    drop(server);
+
+    let (most, line) = full_load(bench)?;
+    figure(
+        format!("full load over {CONNECTIONS} connections, most"),
+        "full load: mebibytes",
+        most,
+    );
+    outcome.plot = Some(Plot {
+        x: "seconds of full load".to_owned(),
+        y: "MiB resident".to_owned(),
+        log_scale: false,
+        lines: vec![line],
+    });
+    outcome.notes.push(
+        "Idle connections have had one request answered each. A log in memory is not the \
+         server's memory."
+            .to_owned(),
+    );
+    Ok(outcome)
+}
+
+fn full_load(bench: &mut Bench<'_>) -> Result<(f64, Line)> {
+    let server = Server::start(bench, OURS)?;
+    let mut plan = bench.plan(&server, OURS.cpus());
+    BATCHES.apply(&mut plan);
+    plan.connections = CONNECTIONS;
+    let mut points = Vec::new();
+    let summary = bench.run_observed(&plan, &mut |progress| {
+        // A server that died shows in the summary.
+        if let Ok(mebibytes) = resident(&server) {
+            points.push((progress.elapsed.as_secs_f64(), mebibytes));
+        }
+    })?;
+    let most = summary
+        .server
+        .map_or(f64::NAN, |load| load.rss_bytes_max as f64 / MIB);
+    let name = format!("{CONNECTIONS} connections");
+    Ok((most, Line { name, points }))
+}
+
+fn resident(server: &Server) -> Result<f64> {
+    Ok(Usage::of(Some(server.pid()))?.rss_bytes as f64 / MIB)
+}
+
+/// Connections that the server has taken: each has got an answer.
+fn idle_connections(server: &Server) -> Result<Vec<TcpStream>> {
+    let authority = Target::parse(&server.url)?.authority;
+    let mut connections = Vec::with_capacity(IDLE_CONNECTIONS);
+    for number in 0..IDLE_CONNECTIONS {
+        let mut stream = TcpStream::connect(&authority)
+            .with_context(|| format!("connection {number} of {IDLE_CONNECTIONS}"))?;
+        write!(stream, "GET / HTTP/1.1\r\nHost: {authority}\r\n\r\n").context("request")?;
+        let mut answer = [0; 1024];
+        let bytes = stream.read(&mut answer).context("answer")?;
+        ensure!(bytes > 0, "connection {number} was closed");
+        connections.push(stream);
+    }
+    Ok(connections)
+}

@@ -1,0 +1,112 @@
+//! Everything that is claimed of the server's speed, measured in one go.
+//!
+//! The suite starts servers as child processes, each on CPUs of its own, and runs ours and the
+//! yardsticks in turn, in rounds: a machine that is slow for a while is slow for all of them.
+//!
+//! - [`cases`]: what is measured, as a table.
+//! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
+//! - [`server`]: the children.
+//! - [`throughput`], [`disk`], [`latency`], [`memory`], [`growth`]: one kind of case each.
+//! - [`bare`]: the disk without us: append and fdatasync.
+//! - [`outcome`]: what a case gave: a table, figures, a plot.
+//! - [`results`], [`plot`], [`history`], [`machine`]: what is written of it.
+
+pub mod bare;
+pub mod bench;
+pub mod cases;
+pub mod disk;
+pub mod growth;
+pub mod history;
+pub mod latency;
+pub mod machine;
+pub mod memory;
+pub mod outcome;
+pub mod plot;
+pub mod results;
+pub mod server;
+pub mod throughput;
+
+use crate::run::Stop;
+use anyhow::{Context, Result, ensure};
+use bench::Bench;
+use cases::CASES;
+use machine::Machine;
+use outcome::Outcome;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What the suite is to do, and with what.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server's program.
+    pub server: PathBuf,
+    /// This program, which is also the yardsticks.
+    pub load: PathBuf,
+    /// A folder in memory; about 8 GiB of it are used at a time.
+    pub memory_dir: PathBuf,
+    /// A folder on the disk that is to be measured.
+    pub disk_dir: PathBuf,
+    /// Where plots and JSON go.
+    pub out: PathBuf,
+    /// The page of results.
+    pub results: PathBuf,
+    /// The file that gets a line per run.
+    pub history: PathBuf,
+    /// A second or less for each figure, to see whether all works.
+    pub quick: bool,
+    /// Only the cases with these names; empty: all.
+    pub only: Vec<String>,
+    /// Where the server ships to. Where nobody listens, shipping costs nothing.
+    pub clickhouse_url: String,
+    /// What was typed, for the page of results.
+    pub command: String,
+}
+
+/// A run of the suite.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where and when.
+    pub machine: Machine,
+    /// What was typed.
+    pub command: String,
+    /// Whether it was a short run.
+    pub quick: bool,
+    /// What each case gave, in the order of the cases.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Runs the cases and writes what they gave. `say` is told what is going on.
+///
+/// # Errors
+/// A server does not start, a run fails, or a file cannot be written. What was measured before is
+/// then lost: half a page of results would look like a whole one.
+pub fn suite(options: &Options, stop: &Stop, say: &mut dyn FnMut(&str)) -> Result<Report> {
+    for name in &options.only {
+        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        ensure!(
+            names.contains(&name.as_str()),
+            "there is no case {name:?}; there are: {}",
+            names.join(", ")
+        );
+    }
+    let machine = Machine::read()?;
+    let mut bench = Bench::new(options, stop, say)?;
+    let mut outcomes = Vec::new();
+    for case in CASES {
+        if !options.only.is_empty() && !options.only.iter().any(|name| name == case.name) {
+            continue;
+        }
+        bench.say(&format!("{}: {}", case.name, case.title));
+        let outcome = case.run(&mut bench).with_context(|| case.name.to_owned())?;
+        bench.say(&outcome.text());
+        outcomes.push(outcome);
+    }
+    let report = Report {
+        machine,
+        command: options.command.clone(),
+        quick: options.quick,
+        outcomes,
+    };
+    results::write(options, &report)?;
+    Ok(report)
+}

@@ -1,0 +1,171 @@
+//! The page of results, its plots, and the same for programs.
+
+use super::history::{self, Entry};
+use super::outcome::Outcome;
+use super::{Options, Report, plot};
+use crate::report::grouped;
+use anyhow::{Context, Result};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Below so many runs a history says nothing.
+const HISTORY_RUNS_MIN: usize = 2;
+
+/// Writes everything.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(options: &Options, report: &Report) -> Result<()> {
+    std::fs::create_dir_all(&options.out)
+        .with_context(|| format!("cannot make {}", options.out.display()))?;
+    let json = serde_json::to_vec_pretty(report).context("report")?;
+    save(&options.out.join("suite.json"), &json)?;
+    for outcome in &report.outcomes {
+        if let Some(plot) = &outcome.plot {
+            let svg = plot::svg(&outcome.title, plot)?;
+            save(
+                &options.out.join(format!("{}.svg", outcome.name)),
+                svg.as_bytes(),
+            )?;
+        }
+    }
+    Entry::of(report).append(options)?;
+    let history = history::read(&options.history)?;
+    let has_history = history.len() >= HISTORY_RUNS_MIN;
+    if has_history {
+        let svg = plot::svg("Run by run", &history::plot(&history))?;
+        save(&options.out.join("history.svg"), svg.as_bytes())?;
+    }
+    let page = page(report, &plots_from(options), has_history);
+    save(&options.results, page.as_bytes())
+}
+
+/// How the page calls the folder of the plots: relative where it lies beside or below the page.
+fn plots_from(options: &Options) -> String {
+    let beside = options.results.parent().unwrap_or(Path::new(""));
+    let out = options.out.strip_prefix(beside).unwrap_or(&options.out);
+    out.display().to_string()
+}
+
+fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The page as Markdown.
+#[must_use]
+pub fn page(report: &Report, plots: &str, has_history: bool) -> String {
+    let machine = &report.machine;
+    let mut page = String::from("# Results\n\n");
+    if report.quick {
+        page.push_str("**A short run, to see that all works: these figures mean nothing.**\n\n");
+    }
+    // Writing to a String does not fail.
+    let _ = writeln!(
+        page,
+        "| | |\n| --- | --- |\n| CPU | {}, {} CPUs |\n| Memory | {:.1} GiB |\n\
+         | Kernel | {} |\n| Commit | `{}` |\n| Date | {} |\n| Command | `{}` |\n",
+        machine.cpu,
+        machine.cpus,
+        machine.memory_bytes as f64 / f64::from(1 << 30),
+        machine.kernel,
+        machine.commit,
+        machine.date,
+        report.command
+    );
+    page.push_str(
+        "Servers run on CPUs of their own, in turn, round by round; the ratio of a round compares \
+         what ran within seconds of one another, so quote ratios. `events per CPU s` is by the \
+         server's own CPU time.\n",
+    );
+    for outcome in &report.outcomes {
+        section(&mut page, outcome, plots);
+    }
+    if has_history {
+        let _ = write!(
+            page,
+            "\n## Run by run\n\n![Run by run]({plots}/history.svg)\n"
+        );
+    }
+    page
+}
+
+fn section(page: &mut String, outcome: &Outcome, plots: &str) {
+    let _ = write!(page, "\n## {}\n\n{}", outcome.title, outcome.markdown());
+    if outcome.plot.is_some() {
+        let (title, name) = (&outcome.title, &outcome.name);
+        let _ = write!(page, "\n![{title}]({plots}/{name}.svg)\n");
+    }
+}
+
+/// How a tick of an axis is written.
+#[must_use]
+pub fn tick(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        _ if value.abs() < 0.1 => format!("{value:.3}"),
+        _ if value.abs() < 10.0 && value.fract() != 0.0 => format!("{value:.1}"),
+        _ => grouped(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::machine::Machine;
+    use crate::suite::outcome::{Line, Plot};
+
+    fn report() -> Report {
+        let mut outcome = Outcome::with_columns(&["connections", "events/s"]);
+        outcome.name = "connections".to_owned();
+        outcome.title = "Cost by connections".to_owned();
+        outcome.row(["1".to_owned(), "1 000".to_owned()]);
+        outcome.plot = Some(Plot {
+            x: "connections".to_owned(),
+            y: "µs".to_owned(),
+            log_scale: true,
+            lines: vec![Line {
+                name: "ours".to_owned(),
+                points: vec![(1.0, 2.0), (10.0, 2.5)],
+            }],
+        });
+        Report {
+            machine: Machine {
+                cpu: "EPYC".to_owned(),
+                cpus: 2,
+                ..Machine::default()
+            },
+            command: "make bench".to_owned(),
+            quick: false,
+            outcomes: vec![outcome],
+        }
+    }
+
+    #[test]
+    fn a_page_names_the_machine_and_shows_each_case() {
+        let page = page(&report(), "report", true);
+        for part in [
+            "| CPU | EPYC, 2 CPUs |",
+            "`make bench`",
+            "## Cost by connections",
+            "| 1 | 1 000 |",
+            "![Cost by connections](report/connections.svg)",
+            "(report/history.svg)",
+        ] {
+            assert!(page.contains(part), "{part} is not in\n{page}");
+        }
+        assert!(!page.contains("mean nothing"));
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.01, "0.010"),
+            (0.5, "0.5"),
+            (1.0, "1"),
+            (1_000_000.0, "1 000 000"),
+        ] {
+            assert_eq!(tick(value), text);
+        }
+    }
+}
