@@ -39,7 +39,8 @@ bench: ## Measure everything and write benches/RESULTS.md; QUICK=1 to see that i
 	cargo bench -p millrace-benches $(if $(QUICK),-- --quick)
 	cargo build --release -p millrace -p millrace-load
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/release/millrace-load" suite \
-		--server "$$target/release/millrace" --disk-dir "$$target" $(if $(QUICK),--quick)
+		--server "$$target/release/millrace" --disk-dir "$$target" \
+		--criterion "$$target/criterion"$(if $(QUICK), --quick)
 
 .PHONY: bench-check
 bench-check: ## Count instructions of the hot path and compare; UPDATE=1 writes the counts anew

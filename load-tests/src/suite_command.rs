@@ -34,6 +34,9 @@ pub struct SuiteArgs {
     /// A folder on the disk that is to be measured.
     #[arg(long, value_name = "DIR", default_value = "target")]
     pub disk_dir: PathBuf,
+    /// criterion's folder, to have its results on the page as well.
+    #[arg(long, value_name = "DIR")]
+    pub criterion: Option<PathBuf>,
     /// Where the server ships to; by default where nobody listens.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9")]
     pub clickhouse_url: String,
@@ -53,6 +56,7 @@ pub fn run(args: SuiteArgs, stop: &Stop) -> Result<ExitCode> {
         history: args.history,
         quick: args.quick,
         only: args.only,
+        criterion: args.criterion,
         clickhouse_url: args.clickhouse_url,
         command: format!("millrace-load {}", typed.join(" ")),
     };

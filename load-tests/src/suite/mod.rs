@@ -9,11 +9,13 @@
 //! - [`throughput`], [`disk`], [`latency`], [`memory`], [`growth`]: one kind of case each.
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`outcome`]: what a case gave: a table, figures, a plot.
+//! - [`criterion`]: what the benches of single steps gave, for the same page.
 //! - [`results`], [`plot`], [`history`], [`machine`]: what is written of it.
 
 pub mod bare;
 pub mod bench;
 pub mod cases;
+pub mod criterion;
 pub mod disk;
 pub mod growth;
 pub mod history;
@@ -56,6 +58,8 @@ pub struct Options {
     pub quick: bool,
     /// Only the cases with these names; empty: all.
     pub only: Vec<String>,
+    /// criterion's folder, to have its results on the page as well.
+    pub criterion: Option<PathBuf>,
     /// Where the server ships to. Where nobody listens, shipping costs nothing.
     pub clickhouse_url: String,
     /// What was typed, for the page of results.
@@ -100,6 +104,9 @@ pub fn suite(options: &Options, stop: &Stop, say: &mut dyn FnMut(&str)) -> Resul
         let outcome = case.run(&mut bench).with_context(|| case.name.to_owned())?;
         bench.say(&outcome.text());
         outcomes.push(outcome);
+    }
+    if let Some(dir) = &options.criterion {
+        outcomes.extend(criterion::read(dir)?);
     }
     let report = Report {
         machine,

@@ -19,6 +19,7 @@ fn options(dir: &Path) -> Options {
         history: dir.join("history.jsonl"),
         quick: true,
         only: Vec::new(),
+        criterion: None,
         clickhouse_url: String::new(),
         command: "suite".to_owned(),
     }
