@@ -26,6 +26,10 @@ use millrace_catalog::{
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SIZES: Sizes = Sizes {
     members: 100_000,
     invites: 10_000,
