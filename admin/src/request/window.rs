@@ -2,7 +2,7 @@
 //!
 //! Each time is kept until the longest window is over, so that a limit holds in every window,
 //! wherever it begins: a bucket that refills would let twice as much through in the first one.
-//! Eight bytes for each time; who may do nothing more adds none.
+//! 16 bytes for each time; who may do nothing more adds none.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

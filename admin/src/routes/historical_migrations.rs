@@ -50,11 +50,11 @@ pub(crate) fn operations() -> Vec<Operation> {
             .feature(FEATURE)
             .fails(400, "invalid_input", "The import was rejected."),
         Operation::action(APPROVE, approve)
-            .about("Let an import run")
+            .about("Let an import of any organization run, with the numbers asked for")
             .operator()
             .fails(400, "invalid_input", "The import is finished."),
         Operation::action(REJECT, reject)
-            .about("Refuse an import")
+            .about("Refuse an import of any organization")
             .operator()
             .fails(400, "invalid_input", "The import is finished."),
     ]
