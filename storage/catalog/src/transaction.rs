@@ -130,6 +130,23 @@ pub(crate) async fn acting_level(
     level.ok_or_else(|| ChangeError::forbidden("You are no member of this organization.").into())
 }
 
+/// Lets an actor pass who may write plugins and exports at this moment, and makes all others who
+/// would change the organization wait until the transaction ends.
+pub(crate) async fn admit_to_pipelines(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    organization_id: Uuid,
+) -> Result<(), Abort> {
+    let organization = lock_organization(within, organization_id).await?;
+    let least = if organization.members_can_write_pipelines {
+        Level::Member
+    } else {
+        Level::Administrator
+    };
+    must_act_as(within, actor, organization_id, least).await?;
+    Ok(())
+}
+
 /// Lets an actor of at least this level pass.
 pub(crate) async fn must_act_as(
     within: &DatabaseTransaction,

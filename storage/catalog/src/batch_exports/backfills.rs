@@ -34,7 +34,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such export, a range that is none, or one that ends too far in the future.
+    /// No right to write, no such export, a range that is none, or one that ends too far in the
+    /// future.
     pub async fn start_export_backfill(
         &self,
         actor: &Actor,
@@ -44,7 +45,7 @@ impl Catalog {
     ) -> Result<backfills::Model, ChangeError> {
         let transaction = self.begin().await?;
         let started = async {
-            let export = found_for_change(&transaction, place, export_id).await?;
+            let export = found_for_change(&transaction, actor, place, export_id).await?;
             self.insert_backfill(&transaction, actor, &export, range)
                 .await
         };
@@ -110,7 +111,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such backfill, or it has ended.
+    /// No right to write, no such backfill, or it has ended.
     pub async fn cancel_export_backfill(
         &self,
         actor: &Actor,
@@ -120,7 +121,7 @@ impl Catalog {
     ) -> Result<backfills::Model, ChangeError> {
         let transaction = self.begin().await?;
         let cancelled = async {
-            let export = found_for_change(&transaction, place, export_id).await?;
+            let export = found_for_change(&transaction, actor, place, export_id).await?;
             let query = backfills::Entity::find_by_id(id)
                 .filter(backfills::Column::BatchExportId.eq(export_id));
             let before = locked(&transaction, query).one(&transaction).await?;

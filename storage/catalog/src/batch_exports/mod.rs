@@ -35,13 +35,14 @@ pub use pause::Unpaused;
 pub use runs::{RunFilter, RunOrder};
 pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
 
+use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_runs as run_rows;
 use crate::entities::batch_exports as exports;
 use crate::error::{CatalogError, ChangeError};
 use crate::page::{Page, PageRequest};
 use crate::secrets::{SecretError, SecretKey};
-use crate::transaction::{Abort, locked};
+use crate::transaction::{Abort, admit_to_pipelines, locked};
 use latest::with_runs;
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
@@ -153,12 +154,15 @@ async fn seen<C: ConnectionTrait>(
     Ok(with_runs(db, found).await?.pop())
 }
 
-/// One that is about to be changed; changes of its runs queue up behind this lock, too.
+/// One that an actor is about to change who may at this moment; changes of its runs queue up
+/// behind this lock, too.
 async fn found_for_change(
     within: &DatabaseTransaction,
+    actor: &Actor,
     place: ExportPlace,
     id: Uuid,
 ) -> Result<exports::Model, Abort> {
+    admit_to_pipelines(within, actor, place.organization_id).await?;
     let query = of(place).filter(exports::Column::Id.eq(id));
     let found = locked(within, query).one(within).await?;
     found.ok_or_else(|| not_found(id).into())

@@ -25,7 +25,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such export.
+    /// No right to write, or no such export.
     pub async fn pause_batch_export(
         &self,
         actor: &Actor,
@@ -47,7 +47,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such export.
+    /// No right to write, or no such export.
     pub async fn unpause_batch_export(
         &self,
         actor: &Actor,
@@ -86,7 +86,7 @@ impl Catalog {
         id: Uuid,
         paused: bool,
     ) -> Result<exports::Model, Abort> {
-        let before = found_for_change(within, place, id).await?;
+        let before = found_for_change(within, actor, place, id).await?;
         if before.paused == paused {
             return Ok(before);
         }

@@ -100,7 +100,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such run, or it has not ended.
+    /// No right to write, no such run, or it has not ended.
     pub async fn retry_export_run(
         &self,
         actor: &Actor,
@@ -110,7 +110,7 @@ impl Catalog {
     ) -> Result<runs::Model, ChangeError> {
         let transaction = self.begin().await?;
         let retried = async {
-            let (export, before) = found(&transaction, place, export_id, id).await?;
+            let (export, before) = found(&transaction, actor, place, export_id, id).await?;
             if before.status.is_open() {
                 return Err(refused("The run has not ended; cancel it first."));
             }
@@ -136,7 +136,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such run, or it has ended.
+    /// No right to write, no such run, or it has ended.
     pub async fn cancel_export_run(
         &self,
         actor: &Actor,
@@ -146,7 +146,7 @@ impl Catalog {
     ) -> Result<runs::Model, ChangeError> {
         let transaction = self.begin().await?;
         let cancelled = async {
-            let (export, before) = found(&transaction, place, export_id, id).await?;
+            let (export, before) = found(&transaction, actor, place, export_id, id).await?;
             if !before.status.is_open() {
                 return Err(refused("The run has ended; there is nothing to cancel."));
             }
@@ -211,11 +211,12 @@ fn ordered(query: Select<runs::Entity>, order: RunOrder) -> Select<runs::Entity>
 /// A run that is about to be changed, and its export.
 async fn found(
     within: &DatabaseTransaction,
+    actor: &Actor,
     place: ExportPlace,
     export_id: Uuid,
     id: Uuid,
 ) -> Result<(exports::Model, runs::Model), Abort> {
-    let export = found_for_change(within, place, export_id).await?;
+    let export = found_for_change(within, actor, place, export_id).await?;
     let query = runs::Entity::find_by_id(id).filter(runs::Column::BatchExportId.eq(export_id));
     let run = locked(within, query).one(within).await?;
     let run = run.ok_or_else(|| ChangeError::not_found("run", &id))?;

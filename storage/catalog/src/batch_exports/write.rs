@@ -15,7 +15,7 @@ use crate::names::checked_name;
 use crate::projects::team_of_organization;
 use crate::secrets::SecretKey;
 use crate::time::UtcTime;
-use crate::transaction::{Abort, lock_organization};
+use crate::transaction::{Abort, admit_to_pipelines};
 use millrace_rows::TeamId;
 use sea_orm::prelude::{Json, Uuid};
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
@@ -92,7 +92,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such organization, a bad field, or a project that is not the organization's.
+    /// No right to write, no such organization, a bad field, or a project that is not the
+    /// organization's.
     pub async fn create_batch_export(
         &self,
         writer: ExportWriter<'_>,
@@ -103,7 +104,7 @@ impl Catalog {
         let made = async {
             let wished = writer.place.team_id.or(export.wished);
             let organization_id = writer.place.organization_id;
-            lock_organization(&transaction, organization_id).await?;
+            admit_to_pipelines(&transaction, writer.actor, organization_id).await?;
             let team_id = team_of_organization(&transaction, organization_id, wished).await?;
             let mut row = export.model;
             row.team_id = team_id.0;
@@ -126,7 +127,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such export, or a bad field.
+    /// No right to write, no such export, or a bad field.
     pub async fn update_batch_export(
         &self,
         writer: ExportWriter<'_>,
@@ -135,7 +136,7 @@ impl Catalog {
     ) -> Result<SeenBatchExport, ChangeError> {
         let transaction = self.begin().await?;
         let changed = async {
-            let before = found_for_change(&transaction, writer.place, id).await?;
+            let before = found_for_change(&transaction, writer.actor, writer.place, id).await?;
             let after = self.with_change(writer, &before, change)?;
             self.save_batch_export(&transaction, writer.actor, &before, after)
                 .await?;
@@ -151,7 +152,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such export.
+    /// No right to write, or no such export.
     pub async fn delete_batch_export(
         &self,
         actor: &Actor,
@@ -160,7 +161,7 @@ impl Catalog {
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
-            let export = found_for_change(&transaction, place, id).await?;
+            let export = found_for_change(&transaction, actor, place, id).await?;
             exports::Entity::delete_by_id(id).exec(&transaction).await?;
             let deed = deed(Activity::Deleted, &export);
             self.record(&transaction, actor, deed).await?;

@@ -5,8 +5,7 @@ use super::{SeenPlugin, one};
 use crate::actor::Actor;
 use crate::entities::plugins;
 use crate::error::ChangeError;
-use crate::level::Level;
-use crate::transaction::{Abort, lock_organization, locked, must_act_as};
+use crate::transaction::{Abort, admit_to_pipelines, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::{DatabaseTransaction, EntityTrait};
 
@@ -34,20 +33,12 @@ impl PluginWriter<'_> {
     }
 }
 
-/// Lets a writer pass who may write at this moment, and makes all others who would change the
-/// organization wait until the transaction ends.
+/// Lets a writer pass who may write at this moment.
 pub(super) async fn admit(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
 ) -> Result<(), Abort> {
-    let organization = lock_organization(within, writer.organization_id).await?;
-    let least = if organization.members_can_write_pipelines {
-        Level::Member
-    } else {
-        Level::Administrator
-    };
-    must_act_as(within, writer.actor, writer.organization_id, least).await?;
-    Ok(())
+    admit_to_pipelines(within, writer.actor, writer.organization_id).await
 }
 
 /// A plugin that the writer sees.

@@ -1,6 +1,6 @@
 //! Backfills: asked for, planned, counted, cancelled.
 
-use super::{HOUR, Stand, blame};
+use super::{COMMAND_LINE, HOUR, Stand, blame};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -260,7 +260,7 @@ async fn backfills_are_listed_newest_first_and_to_their_owner(database: TestData
             None
         );
         let cancelled = catalog
-            .cancel_export_backfill(actor, place, export_id, id)
+            .cancel_export_backfill(&COMMAND_LINE, place, export_id, id)
             .await;
         assert!(matches!(cancelled, Err(ChangeError::NotFound { .. })));
     }

@@ -1,5 +1,6 @@
 //! Batch exports: records, pauses, runs, backfills and lines.
 
+mod access;
 mod backfills;
 mod destinations;
 mod logs;
@@ -8,14 +9,17 @@ mod runs;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
-    BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType, ExportModel,
-    ExportPlace, ExportWriter, NewBatchExport, SecretKey,
+    Actor, BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType,
+    ExportModel, ExportPlace, ExportWriter, NewBatchExport, SecretKey,
 };
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// An hour, in microseconds.
 const HOUR: i64 = 3_600_000_000;
+
+/// Who may write in the other organization, which has no members.
+static COMMAND_LINE: Actor = Actor::command_line();
 
 /// A catalog, and what exports are made with.
 struct Stand {

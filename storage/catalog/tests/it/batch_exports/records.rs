@@ -1,6 +1,6 @@
 //! The records of exports.
 
-use super::{HOUR, Stand, blame, destination, new_export, s3};
+use super::{COMMAND_LINE, HOUR, Stand, blame, destination, new_export, s3};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -102,7 +102,7 @@ async fn an_export_is_made_found_and_deleted(database: TestDatabase) {
 
     let (actor, nothing) = (&fixture.actor, BatchExportChange::default());
     let foreign = catalog
-        .delete_batch_export(actor, stand.foreign_place(), made.id)
+        .delete_batch_export(&COMMAND_LINE, stand.foreign_place(), made.id)
         .await;
     assert!(matches!(foreign, Err(ChangeError::NotFound { .. })));
     catalog
@@ -271,12 +271,11 @@ async fn pausing_remembers_when(database: TestDatabase) {
         ..new_export()
     };
     assert_eq!(stand.make(new).await.unwrap().last_paused_at, now);
-    for place in [stand.foreign_place()] {
-        let error = catalog.pause_batch_export(actor, place, id).await;
-        assert!(matches!(error, Err(ChangeError::NotFound { .. })));
-        let error = catalog.unpause_batch_export(actor, place, id, false).await;
-        assert!(matches!(error, Err(ChangeError::NotFound { .. })));
-    }
+    let (actor, place) = (&COMMAND_LINE, stand.foreign_place());
+    let error = catalog.pause_batch_export(actor, place, id).await;
+    assert!(matches!(error, Err(ChangeError::NotFound { .. })));
+    let error = catalog.unpause_batch_export(actor, place, id, false).await;
+    assert!(matches!(error, Err(ChangeError::NotFound { .. })));
 }
 
 async fn lists_are_in_pages_with_the_newest_runs(database: TestDatabase) {

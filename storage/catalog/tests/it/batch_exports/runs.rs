@@ -1,6 +1,6 @@
 //! Runs: begun and recorded by whoever makes them, retried and cancelled by people.
 
-use super::{HOUR, Stand, blame};
+use super::{COMMAND_LINE, HOUR, Stand, blame};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
@@ -250,7 +250,7 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
 
 async fn runs_of_others_are_not_there(database: TestDatabase) {
     let stand = Stand::open(&database).await;
-    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
+    let (catalog, actor) = (&stand.fixture.catalog, &COMMAND_LINE);
     let (mine, other) = (stand.made().await.id, stand.made().await.id);
     let run = begun(&stand, mine, 1).await;
     let strange = [

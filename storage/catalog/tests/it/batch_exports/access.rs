@@ -1,0 +1,141 @@
+//! Who may write exports at the moment of writing, whatever was so before.
+
+use super::{Stand, new_export};
+use crate::stand::actor;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, Level, NewRun,
+    NewUser, OrganizationChange, User, UtcTime,
+};
+use uuid::Uuid;
+
+on_both!(nobody_writes_exports_who_was_shut_out_meanwhile,);
+
+async fn member(stand: &Stand) -> User {
+    let fixture = &stand.fixture;
+    let new = NewUser {
+        email: "mia@example.com".to_owned(),
+        first_name: "Mia".to_owned(),
+        last_name: String::new(),
+    };
+    let user = fixture.catalog.create_user(new).await.unwrap();
+    let added = fixture
+        .catalog
+        .add_member(fixture.organization_id, user.id, Level::Member);
+    added.await.unwrap();
+    user
+}
+
+/// An export with an open run and an open backfill.
+struct Busy {
+    export: BatchExport,
+    run_id: Uuid,
+    backfill_id: Uuid,
+}
+
+async fn busy(stand: &Stand) -> Busy {
+    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
+    let export = stand.made().await;
+    let new = NewRun {
+        backfill_id: None,
+        data_interval_start: None,
+        data_interval_end: UtcTime(1),
+    };
+    let run = catalog.begin_export_run(export.id, new).await.unwrap();
+    let range = BackfillRange::default();
+    let backfill = catalog.start_export_backfill(actor, stand.place(), export.id, range);
+    Busy {
+        run_id: run.id,
+        backfill_id: backfill.await.unwrap().id,
+        export,
+    }
+}
+
+/// What becomes of every kind of write.
+async fn outcomes(
+    stand: &Stand,
+    who: &Actor,
+    busy: &Busy,
+) -> [(&'static str, Result<(), ChangeError>); 9] {
+    let (catalog, place, id) = (&stand.fixture.catalog, stand.place(), busy.export.id);
+    let writer = ExportWriter {
+        actor: who,
+        ..stand.writer()
+    };
+    let rename = BatchExportChange {
+        name: Some("Daily".to_owned()),
+        ..BatchExportChange::default()
+    };
+    let (range, run, backfill) = (BackfillRange::default(), busy.run_id, busy.backfill_id);
+    let created = catalog.create_batch_export(writer, new_export()).await;
+    let updated = catalog.update_batch_export(writer, id, rename).await;
+    let paused = catalog.pause_batch_export(who, place, id).await;
+    let unpaused = catalog.unpause_batch_export(who, place, id, false).await;
+    let cancelled = catalog.cancel_export_run(who, place, id, run).await;
+    let retried = catalog.retry_export_run(who, place, id, run).await;
+    let asked = catalog.start_export_backfill(who, place, id, range).await;
+    let ended = catalog.cancel_export_backfill(who, place, id, backfill);
+    let ended = ended.await;
+    let deleted = catalog.delete_batch_export(who, place, id).await;
+    [
+        ("create", created.map(drop)),
+        ("update", updated.map(drop)),
+        ("pause", paused.map(drop)),
+        ("unpause", unpaused.map(drop)),
+        ("cancel a run", cancelled.map(drop)),
+        ("retry a run", retried.map(drop)),
+        ("backfill", asked.map(drop)),
+        ("cancel a backfill", ended.map(drop)),
+        ("delete", deleted),
+    ]
+}
+
+async fn all_pass(stand: &Stand, who: &Actor) {
+    let busy = busy(stand).await;
+    for (what, done) in outcomes(stand, who, &busy).await {
+        assert!(done.is_ok(), "{what}: {done:?}");
+    }
+}
+
+async fn all_are_forbidden(stand: &Stand, who: &Actor) {
+    let busy = busy(stand).await;
+    for (what, done) in outcomes(stand, who, &busy).await {
+        assert!(
+            matches!(done, Err(ChangeError::Forbidden(_))),
+            "{what}: {done:?}"
+        );
+    }
+    let seen = stand
+        .fixture
+        .catalog
+        .batch_export(stand.place(), busy.export.id);
+    let seen = seen.await.unwrap().unwrap().export;
+    assert_eq!((seen.name, seen.paused), (busy.export.name, false));
+}
+
+async fn nobody_writes_exports_who_was_shut_out_meanwhile(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, owner) = (&stand.fixture.catalog, &stand.fixture.actor);
+    let organization_id = stand.fixture.organization_id;
+    let mia = member(&stand).await;
+    all_pass(&stand, &actor(&mia)).await;
+
+    let off = OrganizationChange {
+        members_can_write_pipelines: Some(false),
+        ..OrganizationChange::default()
+    };
+    let changed = catalog.update_organization(owner, organization_id, off);
+    changed.await.unwrap();
+    all_are_forbidden(&stand, &actor(&mia)).await;
+    all_pass(&stand, owner).await;
+
+    let on = OrganizationChange {
+        members_can_write_pipelines: Some(true),
+        ..OrganizationChange::default()
+    };
+    let changed = catalog.update_organization(owner, organization_id, on);
+    changed.await.unwrap();
+    let removed = catalog.remove_member(owner, organization_id, mia.uuid);
+    removed.await.unwrap();
+    all_are_forbidden(&stand, &actor(&mia)).await;
+}
