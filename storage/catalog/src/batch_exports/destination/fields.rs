@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Host,
     /// A part of a server's name.
     HostPart,
+    /// What follows a server's name in a URL.
+    UrlPath,
     /// A folder below the root of exports.
     Path,
     /// Google's JSON key.
@@ -178,7 +180,7 @@ const BIG_QUERY: [Field; 8] = [
 const DATABRICKS: [Field; 9] = [
     field("integration", Kind::Text),
     leading(field("server_hostname", Kind::Host)),
-    required("http_path", Kind::Text),
+    required("http_path", Kind::UrlPath),
     required("catalog", Kind::Text),
     required("schema", Kind::Text),
     required("table_name", Kind::Text),

@@ -49,6 +49,7 @@ pub(super) fn checked(
                 Kind::Url => url(text, limits)?,
                 Kind::Host => host(text, limits)?,
                 Kind::HostPart => host_part(text)?,
+                Kind::UrlPath => url_path(text)?,
                 Kind::Path => path(text, limits)?,
                 Kind::ServiceAccount => service_account(text, limits)?,
                 _ => azure_connection(text, limits)?,
@@ -132,6 +133,15 @@ fn host_part(text: &str) -> Result<(), Wrong> {
         return Ok(());
     }
     Err(wrong("This has letters, digits, dots and dashes only."))
+}
+
+/// Anything else would go on with the server's name.
+fn url_path(text: &str) -> Result<(), Wrong> {
+    // A blank one is refused for that.
+    if text.starts_with('/') || text.trim().is_empty() {
+        return Ok(());
+    }
+    Err(wrong("This begins with a slash."))
 }
 
 /// Addresses are looked at here; what names resolve to, whenever we connect.

@@ -13,6 +13,7 @@ on_both!(
     a_change_keeps_what_it_does_not_name,
     secrets_are_not_sent_to_another_place,
     no_name_leads_out_of_a_providers_domain,
+    no_path_goes_on_with_the_servers_name,
     bad_destinations_are_blamed,
     credentials_and_type_are_needed,
     a_secret_opens_with_its_key_only,
@@ -93,7 +94,7 @@ fn all_types() -> [(DestinationType, Value, Value); 11] {
         ),
         (
             DestinationType::Databricks,
-            json!({ "http_path": "h", "catalog": "c", "schema": "s", "table_name": "t" }),
+            json!({ "http_path": "/h", "catalog": "c", "schema": "s", "table_name": "t" }),
             json!({ "client_id": "i", "client_secret": "s3cret" }),
         ),
         (
@@ -264,6 +265,27 @@ async fn no_name_leads_out_of_a_providers_domain(database: TestDatabase) {
             );
             assert_eq!(blame(&refused.unwrap_err()), expected, "{name}");
         }
+    }
+}
+
+async fn no_path_goes_on_with_the_servers_name(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let of_databricks =
+        |(kind, ..): &(DestinationType, Value, Value)| *kind == DestinationType::Databricks;
+    let (kind, mut config, secrets) = all_types().into_iter().find(of_databricks).unwrap();
+    let given = config.as_object_mut().unwrap();
+    given.extend(secrets.as_object().unwrap().clone());
+    let export = made(&stand, destination(kind, config)).await.unwrap();
+    for (path, code) in [
+        ("@evil.example/", Some("invalid_input")),
+        (".evil.example/", Some("invalid_input")),
+        (":1/", Some("invalid_input")),
+        (" ", Some("blank")),
+        ("/sql/1.0/warehouses/a", None),
+    ] {
+        let outcome = changed(&stand, &export, None, json!({ "http_path": path })).await;
+        let expected = code.map(|code| (Some("destination__config__http_path".to_owned()), code));
+        assert_eq!(outcome.err().as_ref().map(blame), expected, "{path}");
     }
 }
 
