@@ -154,7 +154,9 @@ impl Catalog {
             let only = only.into_iter().flat_map(|ids| ids.0.iter().copied());
             reached = reached.filter(memberships::Column::OrganizationId.is_in(only));
         }
-        let reached = reached.limit(ORGANIZATIONS_TOLD_MAX).all(within).await?;
+        let mut reached = reached.limit(ORGANIZATIONS_TOLD_MAX).all(within).await?;
+        // The counts of entries are locked one after the other: in one order for all users.
+        reached.sort_unstable_by_key(|membership| membership.organization_id);
         for membership in &reached {
             let seen = deed.seen_by(Some(membership.organization_id));
             self.record(within, actor, seen).await?;

@@ -1,12 +1,13 @@
 //! Changes at the same time: whatever comes first, none waits for another that waits for it.
 
 use crate::fixture::Fixture;
+use crate::stand::{Stand, actor};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
-    DestinationType, ExportModel, ExportPlace, ExportWriter, HistoricalGrant, NewBatchExport,
-    NewHistoricalMigration, NewRun, ProjectChange, RunProgress, RunStatus, SecretKey, TeamId,
-    UtcTime,
+    DestinationType, ExportModel, ExportPlace, ExportWriter, HistoricalGrant, Level,
+    NewBatchExport, NewHistoricalMigration, NewPersonalKey, NewRun, ProjectChange, RunProgress,
+    RunStatus, Scopes, SecretKey, TeamId, User, UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ on_both!(
     things_are_made_while_their_organization_is_deleted,
     runs_end_while_their_backfill_is_cancelled,
     runs_end_while_their_export_is_deleted,
+    keys_of_those_who_joined_in_another_order_change_together,
 );
 
 /// How often each race is run.
@@ -230,6 +232,55 @@ async fn runs_end_while_their_export_is_deleted(database: TestDatabase) {
                 .delete_batch_export(&system, own, export.id)
                 .await
         });
+        all_end_well(changes).await;
+    }
+}
+
+/// Joins organizations one after the other.
+async fn join(stand: &Stand, user: &User, organizations: impl Iterator<Item = &Uuid>) {
+    for organization in organizations {
+        let added = stand
+            .catalog
+            .add_member(*organization, user.id, Level::Member);
+        added.await.unwrap();
+    }
+}
+
+async fn make_key(stand: &Stand, user: &User) -> Result<(), ChangeError> {
+    let new = NewPersonalKey {
+        email: user.email.clone(),
+        label: "Test".to_owned(),
+        scopes: Scopes::all(),
+        expires_at: None,
+        scoped_organizations: None,
+    };
+    let who = actor(user);
+    let made = stand.catalog.create_personal_key(&who, new);
+    made.await.map(drop)
+}
+
+async fn keys_of_those_who_joined_in_another_order_change_together(database: TestDatabase) {
+    let stand = Arc::new(Stand::new(&database).await);
+    let mut organizations = Vec::new();
+    for number in 0..40 {
+        let (system, name) = (Actor::system(), format!("Organization {number}"));
+        let made = stand.catalog.create_organization(&system, &*name, None);
+        organizations.push(made.await.unwrap().id);
+    }
+    let mut users = Vec::new();
+    for pair in 0..4 {
+        let there = stand.user(&format!("there{pair}")).await;
+        join(&stand, &there, organizations.iter()).await;
+        let back = stand.user(&format!("back{pair}")).await;
+        join(&stand, &back, organizations.iter().rev()).await;
+        users.extend([there, back]);
+    }
+    for _ in 0..ROUNDS {
+        let mut changes = JoinSet::new();
+        for user in &users {
+            let (stand, user) = (stand.clone(), user.clone());
+            changes.spawn(async move { make_key(&stand, &user).await });
+        }
         all_end_well(changes).await;
     }
 }
