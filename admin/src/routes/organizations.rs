@@ -6,10 +6,9 @@ use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::page::Envelope;
 use crate::patch::Patch;
-use crate::request::auth::must_have;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
-    Feature, Level, MemberOrganization, Need, NewOrganization, OrganizationChange, features,
+    Feature, Level, MemberOrganization, Need, NewOrganization, OrganizationChange,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -192,13 +191,6 @@ async fn retrieve(context: Context) -> Result<OrganizationBody, ApiError> {
 
 async fn update(context: Context, patch: PatchBody) -> Result<OrganizationBody, ApiError> {
     let (actor, id) = (context.actor()?, context.organization_id()?);
-    let organization = &context.organization()?.organization;
-    if patch.enforce_2fa == Patch::Value(Some(true)) {
-        must_have(organization, features::TWO_FACTOR_ENFORCEMENT)?;
-    }
-    if patch.members_can_write_pipelines == Patch::Value(false) {
-        must_have(organization, features::ORGANIZATION_SECURITY_SETTINGS)?;
-    }
     let change = OrganizationChange {
         name: patch.name.sent(),
         is_member_join_email_enabled: patch.is_member_join_email_enabled.sent(),

@@ -4,7 +4,10 @@ use crate::Fixture;
 use millrace_catalog::{Actor, FEATURES};
 use serde_json::{Value, json};
 
-on_both!(each_feature_opens_what_it_is_for_and_nothing_else);
+on_both!(
+    each_feature_opens_what_it_is_for_and_nothing_else,
+    what_stays_as_it_is_takes_no_feature,
+);
 
 const BELOW: &str = "/api/organizations/@current/";
 
@@ -14,6 +17,14 @@ struct Gated {
     method: &'static str,
     path: String,
     body: Value,
+    /// What makes the call a change again, after it was made.
+    undo: Value,
+}
+
+impl Gated {
+    fn undone_by(self, undo: Value) -> Self {
+        Self { undo, ..self }
+    }
 }
 
 fn read(feature: &'static str, rest: &str) -> Gated {
@@ -26,6 +37,7 @@ fn write(features: &[&'static str], method: &'static str, rest: &str, body: Valu
         method,
         path: format!("{BELOW}{rest}"),
         body,
+        undo: Value::Null,
     }
 }
 
@@ -63,14 +75,17 @@ async fn gated(fixture: &Fixture) -> Vec<Gated> {
             "PATCH",
             &domain,
             json!({ "saml_entity_id": "idp" }),
-        ),
+        )
+        .undone_by(json!({ "saml_entity_id": null })),
         write(
             &["2fa_enforcement"],
             "PATCH",
             "",
             json!({ "enforce_2fa": true }),
-        ),
-        write(&["organization_security_settings"], "PATCH", "", security),
+        )
+        .undone_by(json!({ "enforce_2fa": false })),
+        write(&["organization_security_settings"], "PATCH", "", security)
+            .undone_by(json!({ "members_can_write_pipelines": true })),
         read("role_based_access", "roles/"),
         write(
             &["advanced_permissions"],
@@ -105,6 +120,9 @@ async fn each_feature_opens_what_it_is_for_and_nothing_else() {
         let needs = |call: &Gated| call.features.contains(&feature.key);
         assert!(calls.iter().any(needs), "{} closes nothing", feature.key);
         for call in &calls {
+            if call.undo.is_object() {
+                fixture.call(call.method, &call.path, &call.undo).await;
+            }
             let answer = fixture.call(call.method, &call.path, &call.body).await;
             let is_closed = answer.error() == (403, "payment_required", None);
             let case = format!("{}: {} {}", feature.key, call.method, call.path);
@@ -112,5 +130,65 @@ async fn each_feature_opens_what_it_is_for_and_nothing_else() {
         }
         let given = catalog.set_organization_features(&operator, id, &key, &[]);
         given.await.unwrap();
+    }
+}
+
+/// A domain whose logins are enforced by an identity provider.
+async fn enforced(fixture: &Fixture) -> String {
+    let claim = json!({ "domain": "acme.example", "saml_entity_id": "idp" });
+    let all = format!("{BELOW}domains/");
+    let made = fixture.call("POST", &all, &claim).await.body;
+    let id = made["id"].as_str().unwrap();
+    let (operator, organization) = (Actor::command_line(), fixture.made.organization_id);
+    let uuid = id.parse().unwrap();
+    let catalog = &fixture.catalog;
+    let proved = catalog.verify_domain(&operator, organization, uuid, "acme.example");
+    proved.await.unwrap();
+    let path = format!("{all}{id}/");
+    let saml = json!({ "sso_enforcement": "saml" });
+    assert_eq!(fixture.call("PATCH", &path, &saml).await.status, 200);
+    path
+}
+
+/// Clients send things back whole.
+async fn what_stays_as_it_is_takes_no_feature() {
+    let fixture = Fixture::new().await;
+    let domain = enforced(&fixture).await;
+    let strict = json!({ "enforce_2fa": true, "members_can_write_pipelines": false });
+    assert_eq!(fixture.call("PATCH", BELOW, &strict).await.status, 200);
+    let off = [
+        "2fa_enforcement",
+        "organization_security_settings",
+        "saml",
+        "social_sso",
+        "sso_enforcement",
+    ];
+    let off = off.map(str::to_owned);
+    let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
+    let taken = fixture
+        .catalog
+        .set_organization_features(&operator, id, &[], &off);
+    taken.await.unwrap();
+    for path in [BELOW, domain.as_str()] {
+        let whole = fixture.get(path).await.body;
+        let again = fixture.call("PUT", path, &whole).await;
+        assert_eq!((again.status, &again.body), (200, &whole), "{path}");
+    }
+    for (path, body, refused) in [
+        (&*domain, json!({ "saml_entity_id": "other" }), true),
+        (&*domain, json!({ "sso_enforcement": "github" }), true),
+        (&*domain, json!({ "sso_enforcement": "" }), false),
+        (&*domain, json!({ "sso_enforcement": "saml" }), true),
+        (&*domain, json!({ "saml_entity_id": null }), false),
+        (&*domain, json!({ "saml_entity_id": "idp" }), true),
+        (BELOW, json!({ "enforce_2fa": null }), false),
+        (BELOW, json!({ "enforce_2fa": true }), true),
+        (BELOW, json!({ "members_can_write_pipelines": true }), false),
+        (BELOW, json!({ "members_can_write_pipelines": false }), true),
+    ] {
+        let answer = fixture.call("PATCH", path, &body).await;
+        let expected = (403, "payment_required", None);
+        assert_eq!(answer.error() == expected, refused, "{body}: {answer:?}");
+        assert_eq!(answer.status == 200, !refused, "{body}: {answer:?}");
     }
 }

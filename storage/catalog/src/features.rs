@@ -2,6 +2,7 @@
 //! taken away can be read and emptied, not set.
 
 use crate::entities::organizations;
+use crate::error::ChangeError;
 
 /// Something that can be taken away from an organization. There are those of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,15 @@ impl organizations::Model {
     pub fn has_feature(&self, feature: Feature) -> bool {
         let mut disabled = self.disabled_features.0.iter();
         !disabled.any(|off| off == feature.key)
+    }
+
+    /// Lets an organization pass that may use a feature.
+    pub(crate) fn must_have(&self, feature: Feature) -> Result<(), ChangeError> {
+        if self.has_feature(feature) {
+            Ok(())
+        } else {
+            Err(ChangeError::FeatureMissing(feature.key))
+        }
     }
 
     /// The features that it may use.

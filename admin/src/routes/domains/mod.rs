@@ -85,7 +85,7 @@ async fn create(context: Context, new: NewBody) -> Result<DomainBody, ApiError> 
 }
 
 async fn update(context: Context, change: PatchBody) -> Result<DomainBody, ApiError> {
-    let change = change.change(&context.organization()?.organization)?;
+    let change = change.change()?;
     let (actor, organization) = (context.actor()?, context.organization_id()?);
     let id = context.uuid("id")?;
     let changed = context

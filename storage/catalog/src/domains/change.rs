@@ -5,8 +5,9 @@ use super::{must_be_free, unless_blank};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::organization_domains as domains;
+use crate::entities::{organization_domains as domains, organizations};
 use crate::error::ChangeError;
+use crate::features::{Feature, SAML, SOCIAL_SSO, SSO_ENFORCEMENT};
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
@@ -86,7 +87,8 @@ impl Catalog {
     ///
     /// The organization has no such domain; a field is blank, too long or none of its choices; the
     /// domain is another one though it is verified; a login is changed though it is not
-    /// (`verification_required`); the domain is taken (`unique`); or the actor may not.
+    /// (`verification_required`); the domain is taken (`unique`);
+    /// [`ChangeError::FeatureMissing`] for another login; or the actor may not.
     pub async fn update_domain(
         &self,
         actor: &Actor,
@@ -97,9 +99,11 @@ impl Catalog {
         let change = change.checked()?;
         let transaction = self.begin().await?;
         let changed = async {
-            let before = domain_to_change(&transaction, actor, organization_id, id).await?;
+            let (organization, before) =
+                domain_to_change(&transaction, actor, organization_id, id).await?;
             let mut after = before.clone();
             change.apply_to(&mut after);
+            must_have_features(&organization, &before, &after)?;
             must_be_allowed(&before, &after)?;
             if after.domain != before.domain {
                 must_be_free(&transaction, &after.domain).await?;
@@ -147,6 +151,37 @@ impl Catalog {
         let saved = saved.map_err(|error| taken_if_duplicate(error, is_verified))?;
         self.record(within, actor, deed).await?;
         Ok(saved)
+    }
+}
+
+/// What is sent again as it is, is no change, and takes no feature.
+fn must_have_features(
+    organization: &organizations::Model,
+    before: &domains::Model,
+    after: &domains::Model,
+) -> Result<(), ChangeError> {
+    let saml = [
+        (&before.saml_entity_id, &after.saml_entity_id),
+        (&before.saml_acs_url, &after.saml_acs_url),
+        (&before.saml_x509_cert, &after.saml_x509_cert),
+    ];
+    if saml.iter().any(|(old, new)| new.is_some() && old != new) {
+        organization.must_have(SAML)?;
+    }
+    if before.sso_enforcement != after.sso_enforcement {
+        for feature in features_of(&after.sso_enforcement) {
+            organization.must_have(*feature)?;
+        }
+    }
+    Ok(())
+}
+
+/// The features without which a login cannot be enforced.
+fn features_of(sso_enforcement: &str) -> &'static [Feature] {
+    match sso_enforcement {
+        "" => &[],
+        "saml" => &[SSO_ENFORCEMENT, SAML],
+        _ => &[SSO_ENFORCEMENT, SOCIAL_SSO],
     }
 }
 

@@ -16,7 +16,7 @@ pub use change::{DomainChange, SSO_ENFORCEMENTS};
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::organization_domains as domains;
+use crate::entities::{organization_domains as domains, organizations};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
 use crate::level::Level;
 use crate::names::{checked_name, checked_text};
@@ -191,7 +191,7 @@ impl Catalog {
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
-            let domain = domain_to_change(&transaction, actor, organization_id, id).await?;
+            let (_, domain) = domain_to_change(&transaction, actor, organization_id, id).await?;
             domains::Entity::delete_by_id(id).exec(&transaction).await?;
             let deed = domain_deed(Activity::Deleted, &domain);
             let deed = deed.field("domain", &domain.domain, ());
@@ -214,17 +214,18 @@ async fn find_domain<C: ConnectionTrait>(
         .await
 }
 
-/// A domain of an organization that is locked from here on; the actor may change it.
+/// An organization that is locked from here on, and a domain of it that the actor may change.
 async fn domain_to_change(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,
     id: Uuid,
-) -> Result<domains::Model, Abort> {
-    lock_organization(within, organization_id).await?;
+) -> Result<(organizations::Model, domains::Model), Abort> {
+    let organization = lock_organization(within, organization_id).await?;
     must_act_as(within, actor, organization_id, Level::Administrator).await?;
     let found = find_domain(within, organization_id, id).await?;
-    found.ok_or_else(|| ChangeError::not_found("domain", &id).into())
+    let domain = found.ok_or_else(|| ChangeError::not_found("domain", &id))?;
+    Ok((organization, domain))
 }
 
 /// Whether nobody proved yet that the domain is theirs.

@@ -45,7 +45,7 @@ impl Catalog {
     ) -> Result<domains::Model, ChangeError> {
         let transaction = self.begin().await?;
         let verified = async {
-            let before = domain_to_change(&transaction, actor, organization_id, id).await?;
+            let (_, before) = domain_to_change(&transaction, actor, organization_id, id).await?;
             must_be_unverified(&before)?;
             if before.domain != proved {
                 return Ok(before);

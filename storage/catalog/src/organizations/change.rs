@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::entities::organizations::{self, FeatureKeys};
 use crate::entities::{activity_counts, activity_log};
 use crate::error::ChangeError;
-use crate::features::{FEATURES, Feature};
+use crate::features::{FEATURES, Feature, ORGANIZATION_SECURITY_SETTINGS, TWO_FACTOR_ENFORCEMENT};
 use crate::level::Level;
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use sea_orm::prelude::Uuid;
@@ -33,7 +33,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such organization, a bad name, or the actor may not.
+    /// No such organization, a bad name, [`ChangeError::FeatureMissing`] for a second factor or for
+    /// keeping members from pipelines, or the actor may not.
     pub async fn update_organization(
         &self,
         actor: &Actor,
@@ -71,6 +72,7 @@ impl Catalog {
         if let Some(may) = change.members_can_write_pipelines {
             after.members_can_write_pipelines = may;
         }
+        must_have_features(&before, &after)?;
         self.save_organization(within, actor, before, after).await
     }
 
@@ -226,4 +228,18 @@ impl Catalog {
         self.keys_changed(within).await?;
         Ok(())
     }
+}
+
+/// What is sent again as it is, is no change, and takes no feature.
+fn must_have_features(
+    before: &organizations::Model,
+    after: &organizations::Model,
+) -> Result<(), ChangeError> {
+    if after.enforce_2fa == Some(true) && before.enforce_2fa != after.enforce_2fa {
+        before.must_have(TWO_FACTOR_ENFORCEMENT)?;
+    }
+    if before.members_can_write_pipelines && !after.members_can_write_pipelines {
+        before.must_have(ORGANIZATION_SECURITY_SETTINGS)?;
+    }
+    Ok(())
 }

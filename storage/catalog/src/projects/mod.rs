@@ -130,8 +130,8 @@ impl Catalog {
             .filter(projects::Column::OrganizationId.eq(organization_id))
             .count(within)
             .await?;
-        if had > 0 && !organization.has_feature(ORGANIZATIONS_PROJECTS) {
-            return Err(ChangeError::FeatureMissing(ORGANIZATIONS_PROJECTS.key).into());
+        if had > 0 {
+            organization.must_have(ORGANIZATIONS_PROJECTS)?;
         }
         if had >= PROJECTS_MAX {
             let detail = format!("An organization has at most {PROJECTS_MAX} projects.");
