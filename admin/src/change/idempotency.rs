@@ -74,7 +74,7 @@ impl Idempotency {
         }))
     }
 
-    /// The answer of the first request, if it has one; reads only.
+    /// The answer of the first request, if there was one; reads only.
     ///
     /// # Errors
     ///

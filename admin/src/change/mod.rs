@@ -37,13 +37,17 @@ pub(crate) async fn run(
     }
     let idempotency = Idempotency::of(&context, &body)?;
     if operation.access == Access::Open {
-        // The claim writes already: nothing is written for those who have nothing to show.
-        if let Some(idempotency) = &idempotency
-            && let Some(replay) = idempotency.replay().await?
-        {
-            return Ok(replay);
+        // The claim writes already: nothing is written for those who have nothing to show. Whoever
+        // sends a request again may have nothing left to show: the claim of the first one was
+        // there before that was used up, so that it is looked for afterwards.
+        if let Err(error) = look(&arrived, &context).await {
+            if let Some(idempotency) = &idempotency
+                && let Some(replay) = idempotency.replay().await?
+            {
+                return Ok(replay);
+            }
+            return Err(arrived.counted(&app, &context, error));
         }
-        look(&app, &arrived, &context).await?;
     }
     let claimed = match idempotency {
         None => None,
@@ -60,14 +64,12 @@ pub(crate) async fn run(
 }
 
 /// Reads the thing at an open operation's path, so that whoever has no right token is refused.
-async fn look(app: &App, arrived: &Arrived, context: &Context) -> Result<(), ApiError> {
+async fn look(arrived: &Arrived, context: &Context) -> Result<(), ApiError> {
     let Some(read) = arrived.item.operation(&Method::GET) else {
         return Ok(());
     };
     let looked = (read.run)(context.clone(), Value::Null).await;
-    looked
-        .map(drop)
-        .map_err(|error| arrived.counted(app, context, error))
+    looked.map(drop)
 }
 
 async fn make(

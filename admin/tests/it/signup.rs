@@ -16,6 +16,7 @@ on_both!(
     an_expired_invitation_is_not_accepted_and_an_old_link_is_dead,
     names_are_checked_and_may_be_left_out,
     a_replayed_signup_does_not_show_the_key_again,
+    a_signup_that_is_sent_again_too_early_is_in_progress,
     the_others_are_told_where_the_organization_wants_that,
 );
 
@@ -246,6 +247,22 @@ async fn a_replayed_signup_does_not_show_the_key_again() {
     let mut expected = first.body.clone();
     expected["personal_api_key"] = Value::Null;
     assert_eq!(again.body, expected);
+}
+
+async fn a_signup_that_is_sent_again_too_early_is_in_progress() {
+    let fixture = Fixture::new().await;
+    let path = invitation(&fixture, "bob@example.org", Member).await;
+    let headers = [("idempotency-key", "once")];
+    let first = fixture.request("POST", &path, &headers, b"").await;
+    assert_eq!(first.status, 201);
+    // As it is when the invite was used up already, and the answer is not kept yet.
+    let on_its_way = "UPDATE idempotency_keys SET status = NULL";
+    fixture.execute(on_its_way).await;
+    let again = fixture.request("POST", &path, &headers, b"").await;
+    assert_eq!(again.error(), (409, "idempotency_in_progress", None));
+    let other = [("idempotency-key", "other")];
+    let other = fixture.request("POST", &path, &other, b"").await;
+    assert_eq!(other.error(), (404, "not_found", None));
 }
 
 async fn the_others_are_told_where_the_organization_wants_that() {

@@ -44,8 +44,8 @@ pub struct KeptAnswer {
 }
 
 impl Catalog {
-    /// What a request was answered, if it was made: [`IdempotencyClaim::Done`], or
-    /// [`IdempotencyClaim::Mismatch`]. Only reads, where a claim writes.
+    /// What a claim of a request would find that somebody made, or makes at this moment; `None`
+    /// if it would be new. Only reads, where a claim writes.
     ///
     /// # Errors
     ///
@@ -55,14 +55,19 @@ impl Catalog {
         id: &str,
         request_hash: &str,
     ) -> Result<Option<IdempotencyClaim>, CatalogError> {
-        let kept_since = UtcTime(self.now().0.saturating_sub(KEPT_MICROS));
-        let answered = keys::Entity::find_by_id(id.to_owned())
-            .filter(keys::Column::Status.is_not_null())
-            .filter(keys::Column::CreatedAt.gt(kept_since))
+        let since = |micros: i64| UtcTime(self.now().0.saturating_sub(micros));
+        let answered = Condition::all()
+            .add(keys::Column::Status.is_not_null())
+            .add(keys::Column::CreatedAt.gt(since(KEPT_MICROS)));
+        let in_progress = Condition::all()
+            .add(keys::Column::Status.is_null())
+            .add(keys::Column::CreatedAt.gt(since(CLAIM_MICROS)));
+        let found = keys::Entity::find_by_id(id.to_owned())
+            .filter(Condition::any().add(answered).add(in_progress))
             .one(&self.db)
             .await
             .map_err(|error| self.error(&error))?;
-        Ok(answered.map(|had| known(Some(had), request_hash)))
+        Ok(found.map(|had| known(Some(had), request_hash)))
     }
 
     /// Claims a request: `id` names it, `request_hash` stands for its body.

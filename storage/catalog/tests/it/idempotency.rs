@@ -53,7 +53,12 @@ async fn a_claim_goes_from_new_over_in_progress_to_done(database: TestDatabase) 
     let name = claimed(&stand, "a", "1").await;
     assert_eq!(claim(&stand, "a", "1").await, IdempotencyClaim::InProgress);
     assert_eq!(claim(&stand, "a", "2").await, IdempotencyClaim::Mismatch);
-    assert_eq!(answered("1").await.unwrap(), None);
+    for (hash, expected) in [
+        ("1", IdempotencyClaim::InProgress),
+        ("2", IdempotencyClaim::Mismatch),
+    ] {
+        assert_eq!(answered(hash).await.unwrap(), Some(expected));
+    }
     claimed(&stand, "b", "1").await;
     let body = "{\"ä\":1}";
     keep(&stand, "a", name, 201, body).await;
@@ -101,6 +106,8 @@ async fn claims_lapse_and_answers_are_forgotten(database: TestDatabase) {
     ];
     for (after, id, expected) in table {
         stand.clock.set(Micros(START.0 + after));
+        let answered = stand.catalog.idempotent_answer(id, "1").await.unwrap();
+        assert_eq!(answered, expected, "{after}");
         match expected {
             Some(expected) => assert_eq!(claim(&stand, id, "1").await, expected, "{after}"),
             None => drop(claimed(&stand, id, "1").await),
