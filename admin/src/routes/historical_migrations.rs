@@ -20,6 +20,7 @@ const APPROVE: &str = "/api/organizations/{organization_id}/historical_migration
 const REJECT: &str = "/api/organizations/{organization_id}/historical_migrations/{id}/reject/";
 const READ: [Need; 1] = [Need::read("historical_migration")];
 const WRITE: [Need; 1] = [Need::write("historical_migration")];
+/// Without it imports can be read and ended still.
 const FEATURE: Feature = features::HISTORICAL_MIGRATIONS;
 
 /// This resource's rows of the table.
@@ -27,13 +28,12 @@ pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
             .about("List the imports that were asked for")
-            .scopes(&READ)
-            .feature(FEATURE),
+            .scopes(&READ),
         Operation::create(ALL, create)
             .about("Ask for an import beyond the limits for everyone")
             .scopes(&WRITE)
-            .level(Level::Administrator)
             .feature(FEATURE)
+            .level(Level::Administrator)
             .fails(
                 400,
                 "invalid_input",
@@ -41,13 +41,11 @@ pub(crate) fn operations() -> Vec<Operation> {
             ),
         Operation::get(ONE, retrieve)
             .about("Read how far an import is")
-            .scopes(&READ)
-            .feature(FEATURE),
+            .scopes(&READ),
         Operation::patch(ONE, &["state"], update)
             .about("End an import")
             .scopes(&WRITE)
             .level(Level::Administrator)
-            .feature(FEATURE)
             .fails(400, "invalid_input", "The import was rejected."),
         Operation::action(APPROVE, approve)
             .about("Let an import of any organization run, with the numbers asked for")

@@ -17,6 +17,7 @@ const ALL: &str = "/api/organizations/{organization_id}/proxy_records/";
 const ONE: &str = "/api/organizations/{organization_id}/proxy_records/{id}/";
 const READ: [Need; 2] = [Need::read("proxy_record"), Need::read("organization")];
 const WRITE: [Need; 2] = [Need::write("proxy_record"), Need::write("organization")];
+/// Without it records can be read and deleted still.
 const FEATURE: Feature = features::MANAGED_REVERSE_PROXY;
 
 /// This resource's rows of the table.
@@ -24,32 +25,29 @@ pub(crate) fn operations() -> Vec<Operation> {
     vec![
         Operation::list(ALL, list)
             .about("List the domains that shall lead to us")
-            .scopes(&READ)
-            .feature(FEATURE),
+            .scopes(&READ),
         Operation::create(ALL, create)
             .about("Let a domain lead to us")
             .note("Give the domain a CNAME record that leads to target_cname.")
             .scopes(&WRITE)
-            .level(Level::Administrator)
             .feature(FEATURE)
+            .level(Level::Administrator)
             .fails(400, "invalid_input", "This is no domain name.")
             .fails(400, "unique", "The domain has a record already."),
         Operation::get(ONE, retrieve)
             .about("Read how far a domain is")
-            .scopes(&READ)
-            .feature(FEATURE),
+            .scopes(&READ),
         Operation::patch(ONE, &["domain"], update)
             .about("Change nothing")
             .note("A record has no field that changes; another domain needs another record.")
             .scopes(&WRITE)
-            .level(Level::Administrator)
             .feature(FEATURE)
+            .level(Level::Administrator)
             .fails(400, "invalid_input", "The domain is another one."),
         Operation::delete(ONE, delete)
             .about("Let a domain go")
             .scopes(&WRITE)
-            .level(Level::Administrator)
-            .feature(FEATURE),
+            .level(Level::Administrator),
     ]
 }
 

@@ -19,7 +19,7 @@ const NO_MEMBER: &str = "The user is no member of the organization, or has the r
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
-    let rows = vec![
+    vec![
         Operation::list(ALL, list)
             .about("List who has a role")
             .note("Who got it first is first.")
@@ -27,6 +27,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::create(ALL, create)
             .about("Give a member a role")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "invalid_input", NO_MEMBER),
         Operation::get(ONE, retrieve)
@@ -36,9 +37,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .about("Take a role from a member")
             .scopes(&WRITE)
             .level(Level::Administrator),
-    ];
-    let gated = rows.into_iter().map(|row| row.feature(FEATURE));
-    gated.collect()
+    ]
 }
 
 /// Who gets the role.

@@ -22,13 +22,13 @@ const ONE: &str = "/api/organizations/{organization_id}/roles/{id}/";
 pub(super) const READ: [Need; 2] = [Need::read("role"), Need::read("organization")];
 /// Either will do.
 pub(super) const WRITE: [Need; 2] = [Need::write("role"), Need::write("organization")];
-/// What an operator can take away.
+/// Without it roles can be read, deleted, and taken from members still.
 pub(super) const FEATURE: Feature = features::ROLE_BASED_ACCESS;
 const TAKEN: &str = "Another role has this name, in whatever case.";
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
-    let rows = vec![
+    vec![
         Operation::list(ALL, list)
             .about("List the roles of an organization")
             .note("Each with the first of the members who have it.")
@@ -43,6 +43,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::create(ALL, create)
             .about("Create a role")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "unique", TAKEN),
         Operation::get(ONE, retrieve)
@@ -51,6 +52,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::patch(ONE, &["name"], update)
             .about("Change a role")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "unique", TAKEN),
         Operation::delete(ONE, delete)
@@ -58,9 +60,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .note("Those who have it stay members.")
             .scopes(&WRITE)
             .level(Level::Administrator),
-    ];
-    let gated = rows.into_iter().map(|row| row.feature(FEATURE));
-    gated.collect()
+    ]
 }
 
 /// What a role is made of.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 on_both!(
     each_feature_opens_what_it_is_for_and_nothing_else,
     what_stays_as_it_is_takes_no_feature,
+    what_was_there_is_read_and_ended_without_its_feature,
 );
 
 const BELOW: &str = "/api/organizations/@current/";
@@ -41,6 +42,11 @@ fn write(features: &[&'static str], method: &'static str, rest: &str, body: Valu
     }
 }
 
+/// A call that makes something; with the feature its body is refused.
+fn make(feature: &'static str, rest: &str) -> Gated {
+    write(&[feature], "POST", rest, json!([]))
+}
+
 /// At least one call for each feature.
 async fn gated(fixture: &Fixture) -> Vec<Gated> {
     let claim = json!({ "domain": "acme.example" });
@@ -59,10 +65,10 @@ async fn gated(fixture: &Fixture) -> Vec<Gated> {
             "projects/",
             json!({ "name": "Second" }),
         ),
-        read("data_pipelines", "batch_exports/"),
-        read("data_pipelines", "pipeline_destinations/"),
-        read("data_pipelines", "pipeline_transformations/"),
-        read(domains, "domains/"),
+        make("data_pipelines", "batch_exports/"),
+        make("data_pipelines", "pipeline_destinations/"),
+        make("data_pipelines", "pipeline_transformations/"),
+        make(domains, "domains/"),
         write(
             &[domains, sso, "social_sso"],
             "PATCH",
@@ -86,7 +92,7 @@ async fn gated(fixture: &Fixture) -> Vec<Gated> {
         .undone_by(json!({ "enforce_2fa": false })),
         write(&["organization_security_settings"], "PATCH", "", security)
             .undone_by(json!({ "members_can_write_pipelines": true })),
-        read("role_based_access", "roles/"),
+        make("role_based_access", "roles/"),
         write(
             &["advanced_permissions"],
             "POST",
@@ -99,12 +105,12 @@ async fn gated(fixture: &Fixture) -> Vec<Gated> {
             "invites/bulk/",
             json!([invite]),
         ),
-        read("managed_reverse_proxy", "proxy_records/"),
+        make("managed_reverse_proxy", "proxy_records/"),
         read("audit_logs", "activity/"),
         read("audit_logs", "projects/@current/activity/"),
         read("audit_logs", "plugins/activity/"),
         read("audit_logs", "pipeline_destinations/activity/"),
-        read("historical_migrations", "historical_migrations/"),
+        make("historical_migrations", "historical_migrations/"),
     ]
 }
 
@@ -190,5 +196,61 @@ async fn what_stays_as_it_is_takes_no_feature() {
         let expected = (403, "payment_required", None);
         assert_eq!(answer.error() == expected, refused, "{body}: {answer:?}");
         assert_eq!(answer.status == 200, !refused, "{body}: {answer:?}");
+    }
+}
+
+/// Where something can be made, what it is made of, and how it ends.
+fn things() -> [(&'static str, Value, &'static str, Value); 6] {
+    let export = json!({ "name": "A", "interval": "hour", "destination": { "type": "NoOp" } });
+    let migration = json!({
+        "source": "Amplitude", "method": "export", "total_events": 30, "events_per_minute": 10,
+    });
+    let end = json!({ "state": "finished" });
+    [
+        ("batch_exports/", export, "DELETE", json!({})),
+        ("pipeline_destinations/", json!({}), "DELETE", json!({})),
+        (
+            "domains/",
+            json!({ "domain": "acme.example" }),
+            "DELETE",
+            json!({}),
+        ),
+        ("roles/", json!({ "name": "A" }), "DELETE", json!({})),
+        (
+            "proxy_records/",
+            json!({ "domain": "e.example.com" }),
+            "DELETE",
+            json!({}),
+        ),
+        ("historical_migrations/", migration, "PATCH", end),
+    ]
+}
+
+async fn what_was_there_is_read_and_ended_without_its_feature() {
+    let fixture = Fixture::new().await;
+    let mut made = Vec::new();
+    for (rest, new, ..) in things() {
+        let all = format!("{BELOW}{rest}");
+        let answer = fixture.call("POST", &all, &new).await;
+        assert_eq!(answer.status, 201, "{rest}: {answer:?}");
+        let id = &answer.body["id"];
+        let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+        made.push((format!("{all}{id}/"), answer.body));
+    }
+    let off = FEATURES.map(|feature| feature.key.to_owned());
+    let (operator, id) = (Actor::command_line(), fixture.made.organization_id);
+    let taken = fixture
+        .catalog
+        .set_organization_features(&operator, id, &[], &off);
+    taken.await.unwrap();
+    for ((rest, new, end, body), (path, thing)) in things().into_iter().zip(made) {
+        let all = format!("{BELOW}{rest}");
+        let listed = fixture.get(&all).await;
+        assert_eq!(listed.body["count"], 1, "{rest}: {listed:?}");
+        assert_eq!(fixture.get(&path).await.body, thing, "{rest}");
+        let another = fixture.call("POST", &all, &new).await;
+        assert_eq!(another.error(), (403, "payment_required", None), "{rest}");
+        let ended = fixture.call(end, &path, &body).await;
+        assert!([200, 204].contains(&ended.status), "{rest}: {ended:?}");
     }
 }

@@ -3,14 +3,13 @@
 use crate::Fixture;
 use crate::access;
 use millrace_admin::ApiConfig;
-use millrace_catalog::{Actor, Level};
+use millrace_catalog::Level;
 use serde_json::{Value, json};
 
 on_both!(
     every_operation_asks_for_its_scope_level_and_organization,
     a_record_is_made_read_and_deleted,
     bad_domains_are_refused_and_good_ones_are_taken_once,
-    without_the_feature_there_are_no_records,
 );
 
 const ALL: &str = "/api/organizations/@current/proxy_records/";
@@ -126,23 +125,5 @@ async fn bad_domains_are_refused_and_good_ones_are_taken_once() {
             .call("POST", path, &json!({ "domain": "A.example.com." }))
             .await;
         assert_eq!(twice.error(), (400, "unique", Some("domain")), "{path}");
-    }
-}
-
-async fn without_the_feature_there_are_no_records() {
-    let fixture = Fixture::new().await;
-    let off = ["managed_reverse_proxy".to_owned()];
-    let id = fixture.made.organization_id;
-    let actor = Actor::command_line();
-    let set = fixture
-        .catalog
-        .set_organization_features(&actor, id, &[], &off);
-    set.await.unwrap();
-    for (method, body) in [
-        ("GET", json!({})),
-        ("POST", json!({ "domain": "a.example.com" })),
-    ] {
-        let answer = fixture.call(method, ALL, &body).await;
-        assert_eq!(answer.error(), (403, "payment_required", None), "{method}");
     }
 }

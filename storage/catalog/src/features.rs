@@ -1,5 +1,7 @@
-//! What an organization may use. All of it, unless an operator takes something away. What was
-//! taken away can be read and emptied, not set.
+//! What an organization may use. All of it, unless an operator takes something away. What is there
+//! of it by then goes on, and can be read, stopped, emptied and deleted; it cannot be made, started
+//! or set to another value. What can only be read, the log of activity, cannot be read without its
+//! feature.
 
 use crate::entities::organizations;
 use crate::error::ChangeError;

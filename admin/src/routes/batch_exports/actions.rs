@@ -1,7 +1,7 @@
 //! Pause, unpause, backfill: each answers the whole export.
 
 use super::bodies::ExportBody;
-use super::{Paths, WRITE, place};
+use super::{FEATURE, Paths, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
@@ -24,11 +24,13 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .about("Let a batch export run again")
             .note("Nothing else of the body is read.")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .pipelines_level(),
         Operation::action(paths.backfill, backfill)
             .about("Export past times")
             .note("Nothing else of the body is read.")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .pipelines_level()
             .fails(400, "invalid_input", "The range is none, or too late."),
     ]

@@ -2,7 +2,7 @@
 
 use super::actions::RangeBody;
 use super::bodies::BackfillBody;
-use super::{Paths, READ, WRITE, place};
+use super::{FEATURE, Paths, READ, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
@@ -18,6 +18,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
         Operation::create(paths.backfills, create)
             .about("Export past times")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .pipelines_level()
             .fails(400, "invalid_input", "The range is none, or too late."),
         Operation::get(paths.one_backfill, retrieve)

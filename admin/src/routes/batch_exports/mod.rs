@@ -30,6 +30,7 @@ use millrace_catalog::{
 
 const READ: [Need; 1] = [Need::read("batch_export")];
 const WRITE: [Need; 1] = [Need::write("batch_export")];
+/// Without it exports can be read, paused, cancelled and deleted still.
 const FEATURE: Feature = features::DATA_PIPELINES;
 
 /// The paths of one place.
@@ -90,9 +91,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             steps::rows(paths),
         ]
     });
-    rows.flatten()
-        .map(|operation| operation.feature(FEATURE))
-        .collect()
+    rows.flatten().collect()
 }
 
 /// Whose exports the path means.

@@ -2,7 +2,7 @@
 
 use super::bodies::ExportBody;
 use super::changes::{NewBody, PatchBody};
-use super::{Paths, READ, WRITE, place, writer};
+use super::{FEATURE, Paths, READ, WRITE, place, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
@@ -18,6 +18,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .about("Create a batch export")
             .note("Secrets of the destination are encrypted and never answered.")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .pipelines_level()
             .fails(400, "invalid_choice", "There is no such interval.")
             .fails(
@@ -32,6 +33,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .about("Change a batch export")
             .note("Fields of the destination that are not named stay, secrets too.")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .pipelines_level()
             .fails(400, "invalid_choice", "There is no such interval.")
             .fails(

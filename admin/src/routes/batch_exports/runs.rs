@@ -1,7 +1,7 @@
 //! Runs: list, read, retry, cancel.
 
 use super::bodies::RunBody;
-use super::{Paths, READ, WRITE, place, time_of};
+use super::{FEATURE, Paths, READ, WRITE, place, time_of};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
@@ -36,6 +36,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .about("Start a run that ended again")
             .note("With the same window: it writes over what it wrote, and over nothing else.")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .pipelines_level()
             .fails(400, "invalid_input", "The run has not ended."),
         Operation::action(paths.cancel, cancel)

@@ -16,6 +16,7 @@ const ONE: &str = "/api/organizations/{organization_id}/domains/{id}/";
 const VERIFY: &str = "/api/organizations/{organization_id}/domains/{id}/verify/";
 const READ: [Need; 1] = [Need::read("organization")];
 const WRITE: [Need; 1] = [Need::write("organization")];
+/// Without it domains can be read and given up still.
 const FEATURE: Feature = features::AUTOMATIC_PROVISIONING;
 const BAD_FIELD: &str = "This is no domain name that a person can own, or no certificate.";
 const TAKEN: &str = "You have the domain already, or another organization proved it first.";
@@ -23,7 +24,7 @@ const UNPROVED: &str = "Who logs in how is decided once the domain is verified."
 
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
-    let rows = vec![
+    vec![
         Operation::list(ALL, list)
             .about("List the domains of an organization")
             .scopes(&READ),
@@ -34,6 +35,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                  `_millrace-challenge.<domain>`, and have it verified.",
             )
             .scopes(&WRITE)
+            .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "invalid_input", BAD_FIELD)
             .fails(400, "unique", TAKEN),
@@ -44,6 +46,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .about("Change a domain")
             .note("Its name stays once it is verified.")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "invalid_input", BAD_FIELD)
             .fails(400, "unique", TAKEN)
@@ -57,12 +60,11 @@ pub(crate) fn operations() -> Vec<Operation> {
             .about("Look for the proof of a domain")
             .note("Without a proof, and without an answer, the domain stays as it is.")
             .scopes(&WRITE)
+            .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "already_verified", "The domain is verified.")
             .fails(400, "unique", TAKEN),
-    ];
-    let gated = rows.into_iter().map(|row| row.feature(FEATURE));
-    gated.collect()
+    ]
 }
 
 async fn list(context: Context) -> Result<Envelope<DomainBody>, ApiError> {

@@ -17,6 +17,7 @@ mod views;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
+use http::Method;
 use millrace_catalog::{Actor, Family, Need, PluginWriter, features};
 use std::future::Future;
 
@@ -90,12 +91,11 @@ fn rows_of(paths: &Paths) -> Vec<Operation> {
     let rows = [records::rows(paths), files::rows(paths), views::rows(paths)];
     let rows = rows.into_iter().flatten();
     match paths.family {
-        // The activity of the organization's plugins is the same everywhere; its own feature
-        // gates it.
+        // Without the feature plugins can be read and deleted still.
         Family::Destinations | Family::Transformations => rows
-            .map(|row| match row.feature {
-                Some(_) => row,
-                None => row.feature(features::DATA_PIPELINES),
+            .map(|row| match row.method {
+                Method::GET | Method::DELETE => row,
+                _ => row.feature(features::DATA_PIPELINES),
             })
             .collect(),
         Family::Plugins | Family::FrontendApps | Family::ImportApps => rows.collect(),

@@ -10,7 +10,7 @@ on_both!(
     every_operation_asks_for_its_scope_and_organization,
     nobody_reaches_the_exports_of_others,
     members_write_unless_the_organization_says_otherwise,
-    without_the_feature_there_are_no_exports,
+    without_the_feature_exports_are_read_and_stopped_only,
 );
 
 const READ: &[&str] = &["batch_export:read", "batch_export:write", "*"];
@@ -106,19 +106,45 @@ async fn members_write_unless_the_organization_says_otherwise() {
     }
 }
 
-async fn without_the_feature_there_are_no_exports() {
+async fn without_the_feature_exports_are_read_and_stopped_only() {
     let fixture = Fixture::new().await;
     let (_, path) = export(&fixture, ORGANIZATION).await;
+    let backfills = format!("{path}backfills/");
+    let backfill = fixture.call("POST", &backfills, &json!({})).await;
+    let backfill = format!("{backfills}{}/", backfill.body["id"].as_str().unwrap());
     let (actor, off) = (Actor::command_line(), ["data_pipelines".to_owned()]);
     let id = fixture.made.organization_id;
     let set = fixture
         .catalog
         .set_organization_features(&actor, id, &[], &off);
     set.await.unwrap();
-    for path in [ORGANIZATION, PROJECT, &path, &format!("{path}logs/")] {
-        let answer = fixture.get(path).await;
-        assert_eq!(answer.error(), (403, "payment_required", None), "{path}");
+    let below = |rest: &str| format!("{path}{rest}");
+    for path in [ORGANIZATION, PROJECT, &path, &backfill, &below("logs/")] {
+        assert_eq!(fixture.get(path).await.status, 200, "{path}");
     }
-    let answer = fixture.call("POST", ORGANIZATION, &new_export()).await;
-    assert_eq!(answer.error(), (403, "payment_required", None));
+    let run = format!("runs/{NOBODY}/retry/");
+    for (method, path) in [
+        ("POST", ORGANIZATION),
+        ("POST", PROJECT),
+        ("PATCH", &path),
+        ("PUT", &path),
+        ("POST", &below("unpause/")),
+        ("POST", &below("backfill/")),
+        ("POST", &backfills),
+        ("POST", &below(&run)),
+    ] {
+        let answer = fixture.call(method, path, &new_export()).await;
+        let expected = (403, "payment_required", None);
+        assert_eq!(answer.error(), expected, "{method} {path}");
+    }
+    let run = format!("runs/{NOBODY}/cancel/");
+    for (method, path, status) in [
+        ("POST", below("pause/"), 200),
+        ("POST", format!("{backfill}cancel/"), 200),
+        ("POST", below(&run), 404),
+        ("DELETE", path.clone(), 204),
+    ] {
+        let answer = fixture.call(method, &path, &json!({})).await;
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
 }
