@@ -3,7 +3,7 @@
 use super::{HttpsProbe, Progress, check};
 use crate::dns::Dns;
 use crate::services::Services;
-use futures_util::future::join_all;
+use futures_util::{TryStreamExt, stream};
 use millrace_catalog::{Catalog, CatalogError, ProxyRecord, ProxyStatus};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,8 +12,13 @@ use tokio_rustls::rustls::Error as TlsError;
 
 /// How often it is looked which records are due.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Checks at a time. So many are claimed at once; the slowest ends long before its claim does.
-const CHECKS_MAX: u64 = 16;
+/// Checks at a time. Each begins as soon as it is claimed, so the slowest ends long before its
+/// claim does.
+const CHECKS_MAX: usize = 16;
+/// What a record says that could not be checked. Whether the domain's nameservers or ours are the
+/// cause cannot be told, and what differs from try to try would fill the log of activities.
+const UNANSWERED: &str = "The nameserver gave no answer about this domain. If that goes on, see \
+                          that the nameservers of the domain answer.";
 
 /// Checks the records of all organizations.
 pub struct ProxyRounds {
@@ -48,20 +53,24 @@ impl ProxyRounds {
         }
     }
 
-    /// Checks all records that are due, and those that become due meanwhile.
+    /// Checks all records that are due. As soon as one is done the next begins, so that slow ones
+    /// hold up few.
     ///
     /// # Errors
     ///
-    /// What the database says. A single check that comes to nothing is in the log only: its record
-    /// is due again when its claim lapses.
+    /// What the database says; what was being checked then is due again when its claim lapses. What
+    /// is found and cannot be kept is in the log only.
     pub async fn round(&self) -> Result<(), CatalogError> {
-        loop {
-            let due = self.catalog.claim_due_proxy_records(CHECKS_MAX).await?;
-            if due.is_empty() {
-                return Ok(());
-            }
-            join_all(due.into_iter().map(|record| self.look_at(record))).await;
-        }
+        // Claims and checks run side by side: either may wait for what the other has locked.
+        let due = stream::try_unfold((), |()| async {
+            let claimed = self.catalog.claim_due_proxy_records(1).await?.pop();
+            Ok(claimed.map(|record| (record, ())))
+        });
+        due.try_for_each_concurrent(CHECKS_MAX, |record| async {
+            self.look_at(record).await;
+            Ok(())
+        })
+        .await
     }
 
     async fn look_at(&self, record: ProxyRecord) {
@@ -71,21 +80,24 @@ impl ProxyRounds {
             target_cname,
             ..
         } = record;
-        let found = match check(&self.dns, &self.probe, &domain, &target_cname).await {
-            Ok(found) => found,
+        let (status, message) = match check(&self.dns, &self.probe, &domain, &target_cname).await {
+            Ok(found) => (Some(status(found.progress)), found.message),
             Err(error) => {
                 tracing::info!(%id, %error, "a proxy record could not be checked");
-                return;
+                (None, Some(UNANSWERED.to_owned()))
             }
         };
-        let status = match found.progress {
-            Progress::Waiting => ProxyStatus::Waiting,
-            Progress::Issuing => ProxyStatus::Issuing,
-            Progress::Valid => ProxyStatus::Valid,
-        };
-        let kept = self.catalog.record_proxy_check(id, status, found.message);
+        let kept = self.catalog.record_proxy_check(id, status, message);
         if let Err(error) = kept.await {
             tracing::warn!(%id, %error, "what a check of a proxy record found is lost");
         }
+    }
+}
+
+fn status(progress: Progress) -> ProxyStatus {
+    match progress {
+        Progress::Waiting => ProxyStatus::Waiting,
+        Progress::Issuing => ProxyStatus::Issuing,
+        Progress::Valid => ProxyStatus::Valid,
     }
 }

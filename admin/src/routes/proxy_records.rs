@@ -28,7 +28,10 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Let a domain lead to us")
-            .note("Give the domain a CNAME record that leads to target_cname.")
+            .note(
+                "Give the domain a CNAME record that leads to target_cname. An organization has \
+                 at most 100 records.",
+            )
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)

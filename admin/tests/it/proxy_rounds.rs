@@ -7,13 +7,17 @@ use crate::servers::dns::DnsServer;
 use millrace_admin::dns::Dns;
 use millrace_admin::proxy_check::{ProbeOptions, ProxyRounds};
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::SecretKey;
+use millrace_catalog::{Actor, SecretKey};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
 use tokio::net::UdpSocket;
+use tokio::time::timeout;
 
 on_both!(
     a_record_goes_from_waiting_over_issuing_to_valid_and_back,
-    a_nameserver_that_does_not_answer_changes_nothing,
+    a_nameserver_that_does_not_answer_is_told_of_and_asked_again_later,
+    slow_domains_do_not_hold_up_the_others,
     records_are_checked_beside_the_api_until_it_ends,
 );
 
@@ -85,16 +89,76 @@ async fn a_record_goes_from_waiting_over_issuing_to_valid_and_back() {
     assert_eq!(log.body["count"], entries);
 }
 
-async fn a_nameserver_that_does_not_answer_changes_nothing() {
+async fn a_nameserver_that_does_not_answer_is_told_of_and_asked_again_later() {
+    const MINUTE: i64 = 60_000_000;
     let fixture = Fixture::new().await;
-    let nameserver = DnsServer::start("").await;
-    let (port, authority) = https_server("events.silent", "").await;
-    let rounds = rounds(&fixture, nameserver.impatient_client(), port, &authority);
-    let new = json!({ "domain": "events.silent" });
-    let made = fixture.call("POST", ALL, &new).await.body;
+    let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let dns = Dns::with_timeout(silent.local_addr().ok(), Duration::from_millis(20));
+    let rounds = rounds(&fixture, dns, 1, &authority());
+    let (id, actor) = (fixture.made.organization_id, Actor::system());
+    let made = fixture
+        .catalog
+        .create_proxy_record(&actor, id, "events.example", "proxy.example");
+    let made = made.await.unwrap().record;
     rounds.round().await.unwrap();
-    let path = format!("{ALL}{}/", made["id"].as_str().unwrap());
-    assert_eq!(fixture.get(&path).await.body, made);
+    let mut question = [0; 512];
+    let asked = silent.try_recv_from(&mut question);
+    assert!(asked.is_ok(), "nobody was asked: {asked:?}");
+    let seen = fixture.catalog.proxy_record(id, made.id).await;
+    let seen = seen.unwrap().unwrap().record;
+    assert_eq!(seen.status, made.status);
+    let said = seen.message.unwrap_or_default();
+    assert!(said.contains("no answer about this domain"), "{said}");
+    assert_eq!(seen.check_at.0 - seen.updated_at.0, MINUTE);
+}
+
+async fn slow_domains_do_not_hold_up_the_others() {
+    const DOMAINS: usize = 40;
+    let fixture = Fixture::new().await;
+    let (id, actor) = (fixture.made.organization_id, Actor::system());
+    for number in 0..DOMAINS {
+        let domain = format!("e{number}.example");
+        let made = fixture
+            .catalog
+            .create_proxy_record(&actor, id, &domain, "proxy.example");
+        made.await.unwrap();
+    }
+    let nameserver = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let patience = Duration::from_secs(3_600);
+    let dns = Dns::with_timeout(nameserver.local_addr().ok(), patience);
+    let rounds = rounds(&fixture, dns, 1, &authority());
+    // The first question is never answered; all others are, with "no such name".
+    let all_are_asked = async {
+        let (mut first, mut asked) = (None, BTreeSet::new());
+        while asked.len() < DOMAINS {
+            let mut packet = [0; 512];
+            let (bytes, from) = nameserver.recv_from(&mut packet).await.unwrap();
+            let packet = &mut packet[..bytes];
+            // Behind the twelve bytes of the header.
+            let name = packet[12..].split(|byte| *byte == 0).next().unwrap();
+            let name = name.to_ascii_lowercase();
+            asked.insert(name.clone());
+            if *first.get_or_insert_with(|| name.clone()) != name {
+                packet[2] |= 0x80;
+                packet[3] = 0x83;
+                nameserver.send_to(packet, from).await.unwrap();
+            }
+        }
+    };
+    let asked = async {
+        tokio::select! {
+            () = all_are_asked => (),
+            ended = rounds.round() => panic!("the first has no answer yet: {ended:?}"),
+        }
+    };
+    let patience = Duration::from_secs(60);
+    timeout(patience, asked).await.expect("the others wait");
+}
+
+/// A certificate that nothing is asked of.
+fn authority() -> Vec<u8> {
+    let made = rcgen::generate_simple_self_signed(["unused.example".to_owned()]);
+    made.unwrap().cert.pem().into_bytes()
 }
 
 async fn records_are_checked_beside_the_api_until_it_ends() {

@@ -1,8 +1,8 @@
 //! Checks of proxy records: whose turn it is, and what they found.
 //!
 //! Whoever checks claims the records that are due by moving their `check_at`, so that of several
-//! processes one looks. A claim that comes to nothing, as its process died or the nameserver does
-//! not answer, lapses; then the record is due again.
+//! processes one looks. A claim that comes to nothing, as its process died, lapses; then the
+//! record is due again.
 //!
 //! The pause between two checks grows with the time for which they found the same.
 
@@ -58,9 +58,10 @@ impl Catalog {
     }
 
     /// Keeps what a check found: [`ProxyStatus::Waiting`], [`ProxyStatus::Issuing`] or
-    /// [`ProxyStatus::Valid`]. What worked before and does not is [`ProxyStatus::Erroring`]; what
-    /// never worked in seven days, [`ProxyStatus::TimedOut`]. Says so in the log if something
-    /// changed. A record that was deleted meanwhile is none any more: `false`.
+    /// [`ProxyStatus::Valid`]; `None` if that could not be learned, so that the status stays. What
+    /// worked before and does not is [`ProxyStatus::Erroring`]; what never worked in seven days,
+    /// learned or not, [`ProxyStatus::TimedOut`]. Says so in the log if something changed. A record
+    /// that was deleted meanwhile is none any more: `false`.
     ///
     /// # Errors
     ///
@@ -68,7 +69,7 @@ impl Catalog {
     pub async fn record_proxy_check(
         &self,
         id: Uuid,
-        found: ProxyStatus,
+        found: Option<ProxyStatus>,
         message: Option<String>,
     ) -> Result<bool, ChangeError> {
         let transaction = self.begin().await?;
@@ -134,15 +135,16 @@ async fn claim(
 }
 
 /// What a finding means for a record.
-fn status(before: &records::Model, found: ProxyStatus, now: UtcTime) -> ProxyStatus {
+fn status(before: &records::Model, found: Option<ProxyStatus>, now: UtcTime) -> ProxyStatus {
     let is_old = now.0 - before.created_at.0 >= TIMED_OUT_MICROS;
     match (found, before.status) {
-        (ProxyStatus::Valid, _) => found,
+        (Some(ProxyStatus::Valid), _) => ProxyStatus::Valid,
+        (None, had @ (ProxyStatus::Valid | ProxyStatus::Warning)) => had,
         (_, ProxyStatus::Valid | ProxyStatus::Warning | ProxyStatus::Erroring) => {
             ProxyStatus::Erroring
         }
         _ if is_old => ProxyStatus::TimedOut,
-        _ => found,
+        (found, had) => found.unwrap_or(had),
     }
 }
 

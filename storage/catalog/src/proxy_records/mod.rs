@@ -23,6 +23,8 @@ use sea_orm::{
 
 /// The longest domain, in characters.
 const DOMAIN_CHARS_MAX: usize = 64;
+/// The most records that an organization may have: each is looked at again and again.
+const RECORDS_MAX: u64 = 100;
 /// How much of the hash makes a target's first label, in hex digits.
 const TARGET_DIGITS: usize = 20;
 
@@ -112,8 +114,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such organization, the domain is too long or has a record, whoever's, or the actor may
-    /// not.
+    /// No such organization, the domain is too long or has a record, whoever's, the organization
+    /// has 100 records, or the actor may not.
     pub async fn create_proxy_record(
         &self,
         actor: &Actor,
@@ -141,6 +143,7 @@ impl Catalog {
         let transaction = self.begin().await?;
         let made = async {
             may_change(&transaction, actor, organization_id).await?;
+            must_have_room(&transaction, organization_id).await?;
             let inserted = records::Entity::insert(row).exec_with_returning(&transaction);
             let record = inserted.await.map_err(domain_taken)?;
             let deed = deed(Activity::Created, &record)
@@ -191,6 +194,19 @@ async fn may_change(
 ) -> Result<(), Abort> {
     lock_organization(within, organization_id).await?;
     must_act_as(within, actor, organization_id, Level::Administrator).await?;
+    Ok(())
+}
+
+/// Whether an organization, which is locked, may have one more record.
+async fn must_have_room(within: &DatabaseTransaction, organization_id: Uuid) -> Result<(), Abort> {
+    let had = records::Entity::find()
+        .filter(records::Column::OrganizationId.eq(organization_id))
+        .count(within)
+        .await?;
+    if had >= RECORDS_MAX {
+        let detail = format!("An organization has at most {RECORDS_MAX} proxy records.");
+        return Err(ChangeError::forbidden(detail).into());
+    }
     Ok(())
 }
 

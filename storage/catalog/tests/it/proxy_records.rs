@@ -17,6 +17,8 @@ on_both!(
     a_record_is_due_at_once_and_then_ever_more_seldom,
     of_those_who_check_one_has_a_record_until_its_claim_lapses,
     who_was_shut_out_meanwhile_changes_nothing,
+    an_organization_has_a_hundred_records_and_no_more,
+    what_cannot_be_checked_keeps_its_status_until_it_is_too_old,
 );
 
 const BASE: &str = "proxy.example";
@@ -143,7 +145,11 @@ async fn checks_move_the_status_and_are_logged_when_they_do(database: TestDataba
     let record = made.record.id;
     let check = |found, message: Option<&str>| {
         let message = message.map(str::to_owned);
-        async move { catalog.record_proxy_check(record, found, message).await }
+        async move {
+            catalog
+                .record_proxy_check(record, Some(found), message)
+                .await
+        }
     };
     use ProxyStatus::{Erroring, Issuing, TimedOut, Valid, Waiting};
     // When, what is found, what is said, the status that follows, how many entries there are.
@@ -204,7 +210,7 @@ async fn a_record_is_due_at_once_and_then_ever_more_seldom(database: TestDatabas
         (WEEK, 60 * MINUTE),
     ] {
         fixture.pass_micros(pass);
-        let checked = catalog.record_proxy_check(record, ProxyStatus::Valid, None);
+        let checked = catalog.record_proxy_check(record, Some(ProxyStatus::Valid), None);
         assert!(checked.await.unwrap());
         let seen = read(&fixture, record).await;
         assert_eq!(seen.check_at.0 - fixture.now().0, pause, "after {pass}");
@@ -275,4 +281,60 @@ async fn who_was_shut_out_meanwhile_changes_nothing(database: TestDatabase) {
         matches!(late, Err(ChangeError::NotFound { .. })),
         "{late:?}"
     );
+}
+
+async fn an_organization_has_a_hundred_records_and_no_more(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, actor) = (&fixture.catalog, &Actor::system());
+    let make = |id, number: u32| async move {
+        let domain = format!("e{number}.acme.example");
+        catalog.create_proxy_record(actor, id, &domain, BASE).await
+    };
+    let mut last = None;
+    for number in 0..100 {
+        last = Some(make(fixture.organization_id, number).await.unwrap());
+    }
+    let refused = make(fixture.organization_id, 100).await;
+    let forbidden = matches!(refused, Err(ChangeError::Forbidden(_)));
+    assert!(forbidden, "{refused:?}");
+    make(fixture.foreign_id, 100).await.unwrap();
+    let last = last.unwrap().record.id;
+    let deleted = catalog.delete_proxy_record(actor, fixture.organization_id, last);
+    deleted.await.unwrap();
+    make(fixture.organization_id, 101).await.unwrap();
+}
+
+async fn what_cannot_be_checked_keeps_its_status_until_it_is_too_old(database: TestDatabase) {
+    use ProxyStatus::{Erroring, Issuing, TimedOut, Valid, Waiting};
+    let fixture = Fixture::open(&database).await;
+    let (catalog, id, actor) = (&fixture.catalog, fixture.organization_id, &fixture.actor);
+    let made = catalog.create_proxy_record(actor, id, "e.acme.example", BASE);
+    let record = made.await.unwrap().record.id;
+    let silence = Some("no answer");
+    // When, what is found, the status that follows, the pause until the next check, how many
+    // entries there are.
+    let table = [
+        (0, None, Waiting, MINUTE, 2),
+        (100 * MINUTE, None, Waiting, 10 * MINUTE, 2),
+        (MINUTE, Some(Issuing), Issuing, MINUTE, 3),
+        (MINUTE, None, Issuing, MINUTE, 4),
+        (WEEK, None, TimedOut, MINUTE, 5),
+        (WEEK, None, TimedOut, 60 * MINUTE, 5),
+        (0, Some(Valid), Valid, MINUTE, 6),
+        (0, None, Valid, MINUTE, 7),
+        (WEEK, None, Valid, 60 * MINUTE, 7),
+        (0, Some(Waiting), Erroring, MINUTE, 8),
+        (0, None, Erroring, MINUTE, 9),
+    ];
+    for (pass, found, status, pause, entries) in table {
+        fixture.pass_micros(pass);
+        let message = silence.filter(|_| found.is_none()).map(str::to_owned);
+        let kept = catalog.record_proxy_check(record, found, message.clone());
+        assert!(kept.await.unwrap());
+        let seen = read(&fixture, record).await;
+        assert_eq!((seen.status, seen.message), (status, message));
+        assert_eq!(seen.check_at.0 - fixture.now().0, pause, "{found:?}");
+        let log = fixture.activity(ActivityScope::ProxyRecord).await;
+        assert_eq!(log.len(), entries, "{found:?} {status:?}");
+    }
 }
