@@ -1,6 +1,7 @@
 //! Backfills: past times that somebody wants exported. Whoever makes runs makes runs of them.
 
 use super::deeds::deed;
+use super::latest::keep_latest_runs;
 use super::{ExportInterval, ExportPlace, found_for_change, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
@@ -190,6 +191,7 @@ impl Catalog {
             .filter(runs::Column::Status.is_in(RunStatus::OPEN))
             .exec(within)
             .await?;
+        keep_latest_runs(within, export.id).await?;
         let was = before.status.to_value();
         let mut after = before;
         after.status = cancelled;

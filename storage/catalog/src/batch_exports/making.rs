@@ -1,6 +1,7 @@
 //! Runs and backfills for whoever makes them. Nothing here is told to the log of activity: these
 //! rows are themselves what is told.
 
+use super::latest::keep_latest_runs;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
@@ -77,7 +78,9 @@ impl Catalog {
             };
             let row = run.into_active_model().reset_all();
             let insert = runs::Entity::insert(row);
-            Ok(insert.exec_with_returning(&transaction).await?)
+            let run = insert.exec_with_returning(&transaction).await?;
+            keep_latest_runs(&transaction, export_id).await?;
+            Ok(run)
         };
         let begun = begun.await;
         self.finish(transaction, begun).await
@@ -120,6 +123,7 @@ impl Catalog {
             }
             let row = run.into_active_model().reset_all();
             row.update(&transaction).await?;
+            keep_latest_runs(&transaction, seen.batch_export_id).await?;
             Ok(true)
         };
         let recorded = recorded.await;

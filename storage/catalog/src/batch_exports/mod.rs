@@ -84,14 +84,13 @@ impl Catalog {
         let read = async {
             let query = of(place);
             let count = query.clone().count(&self.db).await?;
-            let found = query
+            let query = query
                 .order_by_asc(exports::Column::CreatedAt)
                 .order_by_asc(exports::Column::Id)
                 .offset(page.offset)
-                .limit(page.limit)
-                .all(&self.db)
-                .await?;
-            let rows = with_runs(&self.db, found).await?;
+                .limit(page.limit);
+            let rows = with_runs(query).all(&self.db).await?;
+            let rows = rows.into_iter().map(SeenBatchExport::of).collect();
             Ok(Page { count, rows })
         };
         read.await.map_err(|error: DbErr| self.error(&error))
@@ -150,8 +149,8 @@ async fn seen<C: ConnectionTrait>(
     id: Uuid,
 ) -> Result<Option<SeenBatchExport>, DbErr> {
     let query = of(place).filter(exports::Column::Id.eq(id));
-    let found = query.one(db).await?.into_iter().collect();
-    Ok(with_runs(db, found).await?.pop())
+    let found = with_runs(query).one(db).await?;
+    Ok(found.map(SeenBatchExport::of))
 }
 
 /// One that an actor is about to change who may at this moment; changes of its runs queue up

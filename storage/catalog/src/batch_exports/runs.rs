@@ -1,6 +1,7 @@
 //! Runs: windows of an export on their way, as people see them.
 
 use super::deeds::deed;
+use super::latest::keep_latest_runs;
 use super::{ExportPlace, found_for_change, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
@@ -178,6 +179,7 @@ impl Catalog {
         let (was, is) = (before.status.to_value(), after.status.to_value());
         let deed = deed(Activity::Updated, export).field(&field, was, is);
         let saved = after.into_active_model().reset_all().update(within).await?;
+        keep_latest_runs(within, export.id).await?;
         self.record(within, actor, deed).await?;
         self.log_export(within, export.id, Some(saved.id), LogLevel::Info, message)
             .await?;

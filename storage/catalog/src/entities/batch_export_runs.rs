@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveActiveEnum, DeriveEntityModel, DerivePrimaryKey, DeriveRelation,
     EntityTrait, EnumIter, PrimaryKeyTrait, Uuid,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// One run: a window of an export on its way.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -43,7 +43,7 @@ pub struct Model {
 }
 
 /// How far a run or a backfill is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "PascalCase")]
 pub enum RunStatus {
     /// It waits for its turn.

@@ -3,6 +3,7 @@
 pub mod activity_counts;
 pub mod activity_log;
 pub mod batch_export_backfills;
+pub mod batch_export_latest_runs;
 pub mod batch_export_logs;
 pub mod batch_export_runs;
 pub mod batch_exports;

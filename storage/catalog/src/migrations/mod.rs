@@ -21,6 +21,7 @@ mod m0015_member_counts;
 mod m0016_ingested_event;
 mod m0017_activity_counts;
 mod m0018_plugin_secret_keys;
+mod m0019_latest_runs;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -53,6 +54,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0016_ingested_event::Migration),
             Box::new(m0017_activity_counts::Migration),
             Box::new(m0018_plugin_secret_keys::Migration),
+            Box::new(m0019_latest_runs::Migration),
         ]
     }
 }

@@ -173,7 +173,7 @@ fn things(database: &TestDatabase, ann: i64, sizes: &Sizes) -> Vec<String> {
 }
 
 /// Exports with 12 runs each; one in the middle, the first behind 500 others, has long lists.
-fn exports(database: &TestDatabase, rows: u32) -> [String; 4] {
+fn exports(database: &TestDatabase, rows: u32) -> [String; 5] {
     let (numbers, uuid) = (numbers(rows), random_uuid(database));
     [
         insert(
@@ -191,6 +191,7 @@ fn exports(database: &TestDatabase, rows: u32) -> [String; 4] {
              data_interval_end, created_at, last_updated_at) {numbers} SELECT {uuid}, \
              batch_exports.id, i, 'Completed', i, i, i FROM batch_exports, n WHERE i <= runs_count"
         ),
+        latest_runs(database),
         format!(
             "INSERT INTO batch_export_backfills (id, batch_export_id, status, finished_runs, \
              created_at, last_updated_at) {numbers} SELECT {uuid}, batch_exports.id, 'Completed', \
@@ -201,4 +202,21 @@ fn exports(database: &TestDatabase, rows: u32) -> [String; 4] {
              SELECT batch_exports.id, i, 'INFO', 'm' FROM batch_exports, n WHERE name = 'e501'"
         ),
     ]
+}
+
+/// The newest runs of every export, as the catalog keeps them.
+fn latest_runs(database: &TestDatabase) -> String {
+    let (group, array, id) = if database.is_sqlite() {
+        ("json_group_array", "json_array", "lower(hex(runs.id))")
+    } else {
+        ("json_agg", "json_build_array", "runs.id")
+    };
+    format!(
+        "INSERT INTO batch_export_latest_runs (batch_export_id, runs) SELECT batch_export_id, \
+         {group}({array}({id}, ordinal, NULL, status, data_interval_start, data_interval_end, \
+         records_completed, records_total_count, cursor, latest_error, runs.created_at, \
+         finished_at, runs.last_updated_at) ORDER BY ordinal DESC) FROM batch_export_runs AS runs JOIN \
+         batch_exports ON batch_exports.id = batch_export_id WHERE ordinal > runs_count - 10 \
+         GROUP BY batch_export_id"
+    )
 }
