@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `settings` | [`MailSettings`]: the server and the sender, checked once |
 //! | `letters` | what the mails say, as text and HTML |
+//! | `notice` | [`NoticeRoom`]: one text to all members |
 //! | `outbox` | [`Outbox`]: a bounded number of mails on their way, tries, time-outs, drain |
-//! | `room` | [`Room`]: places for mails, and what is sent in them |
+//! | `room` | [`Room`]: places for invitations, and what is sent in them |
 //! | `quota` | what an organization may have of both |
 //!
 //! A mail is never part of a transaction: room for it is reserved before, it is handed over after
@@ -17,12 +18,14 @@
 //! header is one line before it is encoded.
 
 mod letters;
+mod notice;
 mod outbox;
 mod quota;
 mod room;
 mod settings;
 
 pub use letters::{Invitation, LetterError, MemberJoined, is_address};
+pub use notice::{NoticeRoom, TooManyNotices};
 pub use outbox::{NoRoom, Outbox};
 pub use room::Room;
 pub use settings::{MailSettings, MailSettingsError};

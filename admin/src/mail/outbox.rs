@@ -1,6 +1,7 @@
 //! Mails on their way to the SMTP server.
 
 use super::letters::LetterError;
+use super::notice::{self, NoticeRoom, TooManyNotices};
 use super::quota::{self, Quotas};
 use super::room::{Place, Room};
 use super::settings::MailSettings;
@@ -16,8 +17,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-/// Mails that may be on their way at a time; a notice to many members counts as one, and one that
-/// waits for another try not at all.
+/// Invitations that may be on their way at a time; one that waits for another try does not count.
 const MAILS_MAX: usize = 1_000;
 /// Mails that may wait for another try at a time; more are given up.
 const RESTING_MAX: usize = 5_000;
@@ -39,8 +39,8 @@ pub enum NoRoom {
     /// For those of this organization.
     #[error(
         "the organization has {} mails on their way already, or had {} in an hour",
-        quota::MAILS_MAX,
-        quota::MAILS_PER_HOUR_MAX
+        quota::INVITATIONS.at_a_time_max,
+        quota::INVITATIONS.per_hour_max
     )]
     Quota {
         /// When to come back.
@@ -66,6 +66,9 @@ pub struct Outbox {
     pub(super) from: Mailbox,
     retry_pause: Duration,
     quotas: Arc<Quotas>,
+    notice_quotas: Arc<Quotas>,
+    notices: Arc<Semaphore>,
+    pub(super) notice_turns: Arc<Semaphore>,
     pub(super) places: Arc<Semaphore>,
     pub(super) resting: Arc<Semaphore>,
     conversations: Arc<Semaphore>,
@@ -82,7 +85,10 @@ impl Outbox {
             server: settings.server.build(),
             from: settings.from,
             retry_pause: settings.retry_pause,
-            quotas: Arc::default(),
+            quotas: Quotas::new(quota::INVITATIONS),
+            notice_quotas: Quotas::new(quota::NOTICES),
+            notices: Arc::new(Semaphore::new(notice::NOTICES_MAX)),
+            notice_turns: Arc::new(Semaphore::new(notice::CONVERSATIONS_MAX)),
             places: Arc::new(Semaphore::new(MAILS_MAX)),
             resting: Arc::new(Semaphore::new(RESTING_MAX)),
             conversations: Arc::new(Semaphore::new(CONVERSATIONS_MAX)),
@@ -103,6 +109,22 @@ impl Outbox {
             outbox: self.clone(),
             places: places.map_err(|_| NoRoom::Full)?,
             share,
+        })
+    }
+
+    /// Takes room for a notice to an organization's members: no room of invitations.
+    ///
+    /// # Errors
+    ///
+    /// Too many notices are on their way, or too many of the organization's.
+    pub fn reserve_notice(&self, organization: Uuid) -> Result<NoticeRoom, TooManyNotices> {
+        let place = Arc::clone(&self.notices).try_acquire_owned();
+        let place = place.map_err(|_| TooManyNotices)?;
+        let share = self.notice_quotas.take(organization, 1);
+        Ok(NoticeRoom {
+            outbox: self.clone(),
+            place,
+            share: share.map_err(|_| TooManyNotices)?,
         })
     }
 
@@ -142,7 +164,8 @@ impl Outbox {
         }
     }
 
-    async fn converse(&self, letter: &Message) -> Result<(), DeliveryError> {
+    /// Tries to deliver one letter, once.
+    pub(super) async fn converse(&self, letter: &Message) -> Result<(), DeliveryError> {
         // Never closed.
         let _turn = self.conversations.acquire().await;
         match timeout(CONVERSATION_TIMEOUT, self.server.send(letter.clone())).await {

@@ -1,24 +1,41 @@
 //! How much mail an organization may have on its way, and send in an hour: one that writes to
-//! many strangers, or to servers that do not take its mails, leaves room for the others.
+//! many strangers, or to servers that do not take its mails, leaves room for the others. Invitations
+//! and notices to members count apart, so that neither takes the room of the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Mails of an organization that may be on their way at a time.
-pub(super) const MAILS_MAX: u32 = 100;
-/// Mails of an organization in an hour; so many at once, too.
-pub(super) const MAILS_PER_HOUR_MAX: u32 = 500;
+/// Invitations.
+pub(super) const INVITATIONS: Limits = Limits {
+    at_a_time_max: 100,
+    per_hour_max: 500,
+};
+/// Notices; one counts once, however many members it goes to.
+pub(super) const NOTICES: Limits = Limits {
+    at_a_time_max: 10,
+    per_hour_max: 100,
+};
 const HOUR: Duration = Duration::from_secs(3_600);
 /// Less than any mail.
 const ROUNDING: f64 = 1e-6;
 /// When to come back where the mails on their way are too many: some arrive by then.
 const PLACE_WAIT: Duration = Duration::from_secs(60);
 
+/// An organization's share of one kind of mail.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Mails that may be on their way.
+    pub(super) at_a_time_max: u32,
+    /// Mails in an hour; so many at once, too.
+    pub(super) per_hour_max: u32,
+}
+
 /// What each organization uses of its share. State is in memory: a restart forgives.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Quotas {
+    limits: Limits,
     accounts: Mutex<HashMap<Uuid, Account>>,
 }
 
@@ -44,6 +61,13 @@ pub(super) struct Share {
 // === impl Quotas ===
 
 impl Quotas {
+    pub(super) fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            accounts: Mutex::default(),
+        })
+    }
+
     /// Counts mails of an organization.
     ///
     /// # Errors
@@ -63,18 +87,19 @@ impl Quotas {
         organization: Uuid,
         mails: u32,
     ) -> Result<Share, Duration> {
+        let per_hour_max = f64::from(self.limits.per_hour_max);
         let mut accounts = self.accounts();
-        accounts.retain(|_, account| account.settle(now));
+        accounts.retain(|_, account| account.settle(now, per_hour_max));
         let account = accounts.entry(organization).or_insert(Account {
             on_their_way: 0,
             sent: 0.0,
             at: now,
         });
-        let above = account.sent + f64::from(mails) - f64::from(MAILS_PER_HOUR_MAX);
+        let above = account.sent + f64::from(mails) - per_hour_max;
         if above > ROUNDING {
-            return Err(HOUR.mul_f64(above / f64::from(MAILS_PER_HOUR_MAX)));
+            return Err(HOUR.mul_f64(above / per_hour_max));
         }
-        if account.on_their_way + mails > MAILS_MAX {
+        if account.on_their_way.saturating_add(mails) > self.limits.at_a_time_max {
             return Err(PLACE_WAIT);
         }
         account.on_their_way += mails;
@@ -97,9 +122,9 @@ impl Quotas {
 
 impl Account {
     /// Gives back what time gives back; `false` if nothing counts any more.
-    fn settle(&mut self, now: Instant) -> bool {
+    fn settle(&mut self, now: Instant, per_hour_max: f64) -> bool {
         let hours = (now - self.at).as_secs_f64() / HOUR.as_secs_f64();
-        self.sent = (self.sent - hours * f64::from(MAILS_PER_HOUR_MAX)).max(0.0);
+        self.sent = (self.sent - hours * per_hour_max).max(0.0);
         self.at = now;
         self.on_their_way > 0 || self.sent > 0.0
     }
@@ -138,10 +163,11 @@ mod tests {
 
     const ACME: Uuid = Uuid::from_u128(1);
     const OTHER: Uuid = Uuid::from_u128(2);
+    const MAILS_MAX: u32 = INVITATIONS.at_a_time_max;
 
     #[test]
     fn an_organization_has_its_places_and_no_more() {
-        let quotas = Arc::<Quotas>::default();
+        let quotas = Quotas::new(INVITATIONS);
         let mut most = quotas.take(ACME, MAILS_MAX).unwrap();
         assert_eq!(quotas.take(ACME, 1).unwrap_err(), PLACE_WAIT);
         drop(quotas.take(OTHER, MAILS_MAX).unwrap());
@@ -153,9 +179,9 @@ mod tests {
 
     #[test]
     fn an_organization_has_its_hour_and_no_more() {
-        let quotas = Arc::<Quotas>::default();
+        let quotas = Quotas::new(INVITATIONS);
         let begun = Instant::now();
-        for _ in 0..MAILS_PER_HOUR_MAX {
+        for _ in 0..INVITATIONS.per_hour_max {
             drop(quotas.take_at(begun, ACME, 1).unwrap().send_one());
         }
         let wait = quotas.take_at(begun, ACME, 10).unwrap_err();
@@ -172,7 +198,7 @@ mod tests {
 
     #[test]
     fn mails_that_were_not_sent_do_not_count() {
-        let quotas = Arc::<Quotas>::default();
+        let quotas = Quotas::new(INVITATIONS);
         for _ in 0..20 {
             drop(quotas.take(ACME, MAILS_MAX).unwrap());
         }

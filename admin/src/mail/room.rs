@@ -1,6 +1,6 @@
-//! Room for mails, and what is sent in it.
+//! Room for invitations, and what is sent in it.
 
-use super::letters::{Invitation, MemberJoined};
+use super::letters::Invitation;
 use super::outbox::{DeliveryError, Outbox};
 use super::quota::Share;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 use tracing::Instrument;
 
-/// Room for mails, taken before what they tell of is committed. Dropping it gives it back.
+/// Room for invitations, taken before what they tell of is committed. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Room {
     pub(super) outbox: Outbox,
@@ -41,21 +41,6 @@ impl Room {
         self.outbox.tasks.spawn(sent.in_current_span());
     }
 
-    /// Tells each of the recipients, one after the other; takes one place.
-    pub fn announce(&mut self, joined: MemberJoined, recipients: Vec<String>) {
-        let (outbox, mut place) = (self.outbox.clone(), self.place());
-        let sent = async move {
-            for recipient in recipients {
-                let outcome = match joined.letter(&outbox.from, &recipient) {
-                    Ok(letter) => outbox.deliver(&letter, &mut place).await,
-                    Err(error) => Err(error.into()),
-                };
-                report("member joined", outcome);
-            }
-        };
-        self.outbox.tasks.spawn(sent.in_current_span());
-    }
-
     fn place(&mut self) -> Place {
         Place {
             permit: self.places.split(1),
@@ -82,7 +67,7 @@ impl Place {
 }
 
 /// The log has the kind and the reason; neither texts nor links.
-fn report(kind: &'static str, outcome: Result<(), DeliveryError>) {
+pub(super) fn report(kind: &'static str, outcome: Result<(), DeliveryError>) {
     match outcome {
         Ok(()) => tracing::info!(kind, "sent a mail"),
         Err(error) => tracing::warn!(kind, %error, "could not send a mail"),

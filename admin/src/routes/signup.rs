@@ -137,7 +137,7 @@ async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedU
             (StatusCode::CREATED, made.await?)
         }
     };
-    announce(&context, &joined).await;
+    announce(&context, &joined);
     Ok(WithStatus {
         status,
         body: joined.into(),
@@ -145,33 +145,35 @@ async fn accept(context: Context, body: AcceptBody) -> Result<WithStatus<SignedU
 }
 
 /// Tells the other members, where the organization wants that. Nobody is refused because there is
-/// no room for that mail, or nobody is found to be told.
-async fn announce(context: &Context, joined: &Joined) {
+/// no room for that mail, and nobody waits for it.
+fn announce(context: &Context, joined: &Joined) {
+    let organization = &joined.organization;
     let Some(outbox) = context.services.outbox.as_ref() else {
         return;
     };
-    let to_tell = match context.catalog().addresses_to_tell(joined).await {
-        Ok(to_tell) if to_tell.is_empty() => return,
-        Ok(to_tell) => to_tell,
-        Err(error) => {
-            tracing::warn!(%error, "members are not told of one who joined");
+    if !organization.is_member_join_email_enabled {
+        return;
+    }
+    let room = match outbox.reserve_notice(organization.id) {
+        Ok(room) => room,
+        Err(full) => {
+            tracing::warn!(%full, "members are not told of one who joined");
             return;
         }
     };
-    match outbox.reserve(joined.organization.id, 1) {
-        Ok(mut room) => {
-            let user = &joined.member.user;
-            let name = format!("{} {}", user.first_name, user.last_name);
-            let named = !name.trim().is_empty();
-            let notice = MemberJoined {
-                member: if named { name.trim() } else { &user.email }.to_owned(),
-                email: user.email.clone(),
-                organization: joined.organization.name.clone(),
-            };
-            room.announce(notice, to_tell);
-        }
-        Err(full) => tracing::warn!(%full, "members are not told of one who joined"),
-    }
+    let user = &joined.member.user;
+    let name = format!("{} {}", user.first_name, user.last_name);
+    let named = !name.trim().is_empty();
+    let notice = MemberJoined {
+        member: if named { name.trim() } else { &user.email }.to_owned(),
+        email: user.email.clone(),
+        organization: organization.name.clone(),
+    };
+    let (catalog, id, new) = (context.catalog().clone(), organization.id, user.id);
+    room.announce(notice, move |after| {
+        let catalog = catalog.clone();
+        async move { catalog.addresses_beside(id, new, after).await }
+    });
 }
 
 /// The first character and the domain: enough to know one's own

@@ -1,8 +1,12 @@
 //! Mail through a real SMTP conversation.
 
 use crate::servers::smtp::SmtpServer;
-use millrace_admin::mail::{Invitation, MailSettings, MemberJoined, NoRoom, Outbox};
+use millrace_admin::mail::{
+    Invitation, MailSettings, MemberJoined, NoRoom, Outbox, TooManyNotices,
+};
 use serde_json::json;
+use std::convert::Infallible;
+use std::future::ready;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -155,27 +159,65 @@ async fn it_tries_again_where_that_may_help() {
     }
 }
 
-#[tokio::test]
-async fn members_are_told_one_by_one() {
-    let mut smtp = SmtpServer::plain().await;
-    let outbox = Outbox::new(smtp.settings("", ""));
+/// One recipient a page.
+fn tell(outbox: &Outbox, recipients: &'static [&str]) {
     let joined = MemberJoined {
         member: "Bob".to_owned(),
         email: "bob@example.org".to_owned(),
         organization: "Acme".to_owned(),
     };
-    let recipients = ["ann@example.com", "no address", "cy@example.com"];
-    let recipients = recipients.map(str::to_owned).to_vec();
-    outbox
-        .reserve(ACME, 1)
-        .unwrap()
-        .announce(joined, recipients);
+    let room = outbox.reserve_notice(ACME).unwrap();
+    let mut pages = (1..).zip(recipients);
+    room.announce(joined, move |after| {
+        let page = pages.next().map(|(id, to)| (id, (*to).to_owned()));
+        assert!(page.as_ref().is_none_or(|(id, _)| after + 1 == *id));
+        ready(Ok::<_, Infallible>(page.into_iter().collect()))
+    });
+}
+
+#[tokio::test]
+async fn members_are_told_one_by_one() {
+    let mut smtp = SmtpServer::plain().await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    tell(
+        &outbox,
+        &["ann@example.com", "no address", "cy@example.com"],
+    );
     for to in ["ann@example.com", "cy@example.com"] {
         let mail = smtp.server.next().await;
         assert_eq!(mail["to"], json!([to]));
         assert_eq!(mail["headers"]["Subject"], "Bob joined Acme");
         assert!(mail["text"].as_str().unwrap().contains("bob@example.org"));
     }
+}
+
+#[tokio::test]
+async fn a_member_who_cannot_be_told_now_does_not_hold_up_the_others() {
+    let mut smtp = SmtpServer::start(&["--refuse", "451", "1"], false).await;
+    let settings = smtp.settings("", "");
+    let outbox = Outbox::new(settings.with_retry_pause(Duration::from_secs(3_600)));
+    tell(&outbox, &["grey@example.com", "cy@example.com"]);
+    assert_eq!(smtp.server.next().await["to"], json!(["cy@example.com"]));
+    delivered_by(&outbox).await;
+}
+
+#[tokio::test]
+async fn notices_take_no_room_of_invitations_and_have_limits_of_their_own() {
+    let smtp = SmtpServer::start(&["--silent"], false).await;
+    let outbox = Outbox::new(smtp.settings("", ""));
+    let notices: Vec<_> = (0..10)
+        .map(|_| outbox.reserve_notice(ACME).unwrap())
+        .collect();
+    let refused = outbox.reserve_notice(ACME).map(drop);
+    assert_eq!(refused, Err(TooManyNotices));
+    let others: Vec<_> = (0..90)
+        .map(|_| outbox.reserve_notice(Uuid::new_v4()).unwrap())
+        .collect();
+    let refused = outbox.reserve_notice(Uuid::new_v4()).map(drop);
+    assert_eq!(refused, Err(TooManyNotices), "of all organizations");
+    assert!(outbox.reserve(ACME, 100).is_ok());
+    drop((notices, others));
+    assert!(outbox.reserve_notice(ACME).is_ok());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
-use crate::members::{Member, addresses_of, joined, member_deed};
+use crate::members::{Member, joined, member_deed};
 use crate::names::checked_text;
 use crate::organizations::insert_membership;
 use crate::personal_keys::{Caller, CreatedPersonalKey, Terms};
@@ -131,23 +131,6 @@ impl Catalog {
         };
         let joined = joined.await;
         self.finish(transaction, joined).await
-    }
-
-    /// Who is to be told by mail of one who joined: the addresses of all other members, who came
-    /// first first; nobody if the organization does not want it.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn addresses_to_tell(&self, joined: &Joined) -> Result<Vec<String>, CatalogError> {
-        if !joined.organization.is_member_join_email_enabled {
-            return Ok(Vec::new());
-        }
-        let others = addresses_of(joined.organization.id)
-            .filter(users::Column::Id.ne(joined.member.user.id))
-            .into_tuple()
-            .all(&self.db);
-        others.await.map_err(|error| self.error(&error))
     }
 
     /// The invite of a token that still works; its organization is locked.

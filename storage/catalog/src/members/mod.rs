@@ -17,6 +17,9 @@ use sea_orm::{
 };
 use std::collections::HashMap;
 
+/// Addresses that are read at a time.
+const ADDRESSES_PAGE_LEN: u64 = 500;
+
 /// A person's place in an organization, and the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -74,6 +77,33 @@ impl Catalog {
         let found = find_member(&self.db, organization_id, user_uuid).await;
         found.map_err(|error| self.error(&error))
     }
+
+    /// A page of the addresses of an organization's members but for one, in the order of their
+    /// users' numbers and with them: those that follow a number.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn addresses_beside(
+        &self,
+        organization_id: Uuid,
+        user_id: i64,
+        after: i64,
+    ) -> Result<Vec<(i64, String)>, CatalogError> {
+        let page = memberships::Entity::find()
+            .select_only()
+            .column(memberships::Column::UserId)
+            .column(users::Column::Email)
+            .join(JoinType::InnerJoin, user_of_membership())
+            .filter(memberships::Column::OrganizationId.eq(organization_id))
+            .filter(memberships::Column::UserId.gt(after))
+            .filter(memberships::Column::UserId.ne(user_id))
+            .order_by_asc(memberships::Column::UserId)
+            .limit(ADDRESSES_PAGE_LEN)
+            .into_tuple()
+            .all(&self.db);
+        page.await.map_err(|error| self.error(&error))
+    }
 }
 
 async fn member_count<C: ConnectionTrait>(db: &C, organization_id: Uuid) -> Result<u64, DbErr> {
@@ -103,17 +133,6 @@ pub(crate) fn joined(
         .join(JoinType::InnerJoin, user_of_membership())
         .filter(memberships::Column::OrganizationId.eq(organization_id))
         .select_also(users::Entity)
-}
-
-/// The addresses of an organization's members, who came first first.
-pub(crate) fn addresses_of(organization_id: Uuid) -> Select<memberships::Entity> {
-    memberships::Entity::find()
-        .select_only()
-        .column(users::Column::Email)
-        .join(JoinType::InnerJoin, user_of_membership())
-        .filter(memberships::Column::OrganizationId.eq(organization_id))
-        .order_by_asc(memberships::Column::JoinedAt)
-        .order_by_asc(memberships::Column::Id)
 }
 
 fn user_of_membership() -> RelationDef {
