@@ -98,7 +98,23 @@ impl ClickHouse {
         number.context("ClickHouse answered nothing")
     }
 
+    /// Sends a statement that gives nothing back.
+    ///
+    /// # Errors
+    /// No connection, or an exception.
+    pub async fn execute(&self, statement: &str) -> Result<()> {
+        let body = self.ask(statement).await?;
+        body.collect()
+            .await
+            .context("ClickHouse's answer broke off")?;
+        Ok(())
+    }
+
     async fn ask(&self, query: &str) -> Result<Incoming> {
+        self.post("/", Bytes::from(query.to_owned())).await
+    }
+
+    async fn post(&self, path_and_query: &str, body: Bytes) -> Result<Incoming> {
         let target = Target::parse(&self.url)?;
         let peer = Peer::new(&target, &Trust::default())?;
         let connected = peer.connect().await;
@@ -108,10 +124,10 @@ impl ClickHouse {
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let login = BASE64_STANDARD.encode(format!("{}:{}", self.user, self.password));
-        let request = Request::post("/")
+        let request = Request::post(path_and_query)
             .header(HOST, target.authority)
             .header(AUTHORIZATION, format!("Basic {login}"))
-            .body(Full::new(Bytes::from(query.to_owned())))
+            .body(Full::new(body))
             .context("request")?;
         let response = sender.send_request(request).await.context("ClickHouse")?;
         if response.status().is_success()

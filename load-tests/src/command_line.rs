@@ -1,10 +1,12 @@
-//! The command line as results show it: to be typed again, but without keys.
+//! The command line as results show it: to be typed again, but without keys and passwords.
 
-/// What stands for a key.
+/// What stands for a secret.
 const HIDDEN: &str = "…";
+/// Options whose values are secrets.
+const SECRET: [&str; 2] = ["--key", "--clickhouse-password"];
 
 /// The words of a command line, quoted where a shell asks for it. The program is named without its
-/// folder, and the value of `--key` is left out.
+/// folder, and keys and passwords are left out.
 #[must_use]
 pub fn shown(words: impl IntoIterator<Item = String>) -> String {
     let mut words = words.into_iter();
@@ -13,16 +15,16 @@ pub fn shown(words: impl IntoIterator<Item = String>) -> String {
         Some((_, name)) => name.to_owned(),
         None => program,
     };
-    let mut is_key = false;
+    let mut is_secret = false;
     for word in words {
         text.push(' ');
-        if std::mem::take(&mut is_key) {
+        let option = word.split_once('=').map(|(option, _)| option);
+        if std::mem::take(&mut is_secret) {
             text.push_str(HIDDEN);
-        } else if word.starts_with("--key=") {
-            text.push_str("--key=");
-            text.push_str(HIDDEN);
+        } else if let Some(option) = option.filter(|option| SECRET.contains(option)) {
+            text.push_str(&format!("{option}={HIDDEN}"));
         } else {
-            is_key = word == "--key";
+            is_secret = SECRET.contains(&word.as_str());
             text.push_str(&quoted(&word));
         }
     }
@@ -42,12 +44,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_can_be_typed_again_but_for_its_keys() {
+    fn a_command_line_can_be_typed_again_but_for_its_secrets() {
         for (words, text) in [
             (&["/usr/bin/load", "-c", "4"][..], "load -c 4"),
             (&["load", "--key", "secret", "-q"], "load --key … -q"),
             (&["load", "--key=secret", "-q"], "load --key=… -q"),
             (&["load", "--keys-file", "keys"], "load --keys-file keys"),
+            (
+                &["load", "--clickhouse-password", "secret"],
+                "load --clickhouse-password …",
+            ),
+            (
+                &["load", "--clickhouse-password=a=b"],
+                "load --clickhouse-password=…",
+            ),
             (&["load", "--json", "a b"], "load --json 'a b'"),
             (&["load", "--json", "it's", ""], "load --json 'it'\\''s' ''"),
         ] {

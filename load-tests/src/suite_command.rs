@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
-use millrace_load::Stop;
+use millrace_load::clickhouse::ClickHouse;
 use millrace_load::suite::{Options, suite};
+use millrace_load::{Stop, command_line};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,14 +38,26 @@ pub struct SuiteArgs {
     /// criterion's folder, to have its results on the page as well.
     #[arg(long, value_name = "DIR")]
     pub criterion: Option<PathBuf>,
-    /// Where the server ships to; by default where nobody listens.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9")]
-    pub clickhouse_url: String,
+    /// Where all servers ship to; by default nowhere, or into the embedded engine where a case is
+    /// about shipping.
+    #[arg(long, value_name = "URL")]
+    pub clickhouse_url: Option<String>,
+    /// Its user.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub clickhouse_user: String,
+    /// The user's password.
+    #[arg(long, value_name = "PASSWORD", default_value = "")]
+    pub clickhouse_password: String,
 }
 
 /// Measures and writes the page of results.
 pub fn run(args: SuiteArgs, stop: &Stop) -> Result<ExitCode> {
-    let typed: Vec<_> = std::env::args().skip(1).collect();
+    let clickhouse = args.clickhouse_url.map(|url| ClickHouse {
+        url,
+        user: args.clickhouse_user,
+        password: args.clickhouse_password,
+        table: ClickHouse::TABLE.to_owned(),
+    });
     let results = args.results.clone();
     let options = Options {
         server: args.server,
@@ -57,8 +70,8 @@ pub fn run(args: SuiteArgs, stop: &Stop) -> Result<ExitCode> {
         quick: args.quick,
         only: args.only,
         criterion: args.criterion,
-        clickhouse_url: args.clickhouse_url,
-        command: format!("millrace-load {}", typed.join(" ")),
+        clickhouse,
+        command: command_line::shown(std::env::args()),
     };
     suite(&options, stop, &mut |text| println!("{text}"))?;
     println!("written to {}", results.display());

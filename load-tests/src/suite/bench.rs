@@ -38,6 +38,15 @@ pub struct Effort {
 #[derive(Clone, Debug)]
 pub struct Cpus(Vec<usize>);
 
+/// CPUs beside a server's when an engine runs, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BesideEngine {
+    /// The generator's.
+    pub generator: Vec<usize>,
+    /// The engine's, as `taskset` wants them.
+    pub engine: String,
+}
+
 impl Effort {
     /// For figures. A window is short, as a log in memory takes up to 1 GB a second.
     const FULL: Self = Self {
@@ -126,8 +135,17 @@ impl<'a> Bench<'a> {
         let mut plan = plan.clone();
         plan.threads = plan.threads.min(plan.connections.into());
         let summary = run_observed(&plan, self.stop, observe)?;
-        ensure!(!self.stop.is_asked(), "interrupted");
+        self.check()?;
         Ok(summary)
+    }
+
+    /// Says whether to go on.
+    ///
+    /// # Errors
+    /// The run was interrupted.
+    pub fn check(&self) -> Result<()> {
+        ensure!(!self.stop.is_asked(), "interrupted");
+        Ok(())
     }
 }
 
@@ -144,8 +162,7 @@ impl Cpus {
     /// The first `count`, as `taskset` wants them; fewer if there are fewer.
     #[must_use]
     pub fn server(&self, count: usize) -> String {
-        let cpus: Vec<_> = self.0.iter().take(count).map(usize::to_string).collect();
-        cpus.join(",")
+        list(self.0.get(..count).unwrap_or(&self.0))
     }
 
     /// The first, for what runs alone.
@@ -162,6 +179,26 @@ impl Cpus {
             Some(rest) => rest.to_vec(),
         }
     }
+
+    /// What `server` leaves, shared out between the generator and an engine; both get all of it
+    /// if it is one CPU.
+    #[must_use]
+    pub fn beside_engine(&self, server: usize) -> BesideEngine {
+        let rest = self.generator(server);
+        let (generator, engine) = match rest.split_at(rest.len() / 2) {
+            ([], all) => (all, all),
+            halves => halves,
+        };
+        BesideEngine {
+            generator: generator.to_vec(),
+            engine: list(engine),
+        }
+    }
+}
+
+fn list(cpus: &[usize]) -> String {
+    let cpus: Vec<_> = cpus.iter().map(usize::to_string).collect();
+    cpus.join(",")
 }
 
 #[cfg(test)]
@@ -181,6 +218,21 @@ mod tests {
         ] {
             assert_eq!(cpus.server(server), of_server);
             assert_eq!(cpus.generator(server), of_generator);
+        }
+    }
+    #[test]
+    fn an_engine_has_cpus_of_its_own_where_there_are_enough() {
+        for (cpus, server, generator, engine) in [
+            (&[0, 1][..], 1, vec![1], "1"),
+            (&[0, 1, 2], 1, vec![1], "2"),
+            (&[0, 1, 2, 3], 1, vec![1], "2,3"),
+            (&[0, 1, 2, 3], 2, vec![2], "3"),
+            (&[0], 1, vec![0], "0"),
+        ] {
+            let cpus = Cpus(cpus.to_vec());
+            let beside = cpus.beside_engine(server);
+            let engine = engine.to_owned();
+            assert_eq!(beside, BesideEngine { generator, engine }, "{cpus:?}");
         }
     }
 }

@@ -100,7 +100,7 @@ pub const CASES: [Case; 13] = [
     ),
     case(
         "latency",
-        "Latency at half of the highest rate, open loop",
+        "Latency at half of the highest rate, open loop, while events are shipped",
         Kind::Latency,
     ),
     case("memory", "Resident memory", Kind::Memory),

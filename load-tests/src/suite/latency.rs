@@ -1,18 +1,25 @@
 //! Latency at half of the highest rate, from when a request was due, beside the bare disk.
+//!
+//! What is taken is shipped meanwhile: an engine runs beside the server, on CPUs of its own where
+//! there are enough.
 
 use super::bare::append_and_sync;
 use super::bench::Bench;
-use super::cases::BATCHES;
 use super::disk::logged;
+use super::engine::Engine;
 use super::outcome::{Line, Outcome, Plot, median, ratio};
-use super::server::{Contestant, Server, Store};
+use super::server::{Contestant, Store};
 use crate::plan::Mode;
 use crate::report::grouped;
 use crate::summary::Percentiles;
 use anyhow::Result;
+use std::time::Duration;
 
 /// Enough that none is missing while a sync takes long.
 const CONNECTIONS: u16 = 64;
+/// Rows wait up to a second for company before they are shipped, and the window is to be when they
+/// are.
+const WARM_UP_MIN: Duration = Duration::from_millis(1_500);
 
 type Quantile = (&'static str, f64, fn(&Percentiles) -> f64);
 
@@ -31,6 +38,9 @@ struct Rounds {
     store: &'static str,
     events_per_second: f64,
     frame_bytes: f64,
+    /// Events that were stored in ClickHouse during the runs, and by how many inserts.
+    shipped: f64,
+    inserts: f64,
     ours: Vec<Percentiles>,
     bare: Vec<Percentiles>,
 }
@@ -38,10 +48,15 @@ struct Rounds {
 /// Both stores, ours and the bare loop in turn.
 ///
 /// # Errors
-/// A server does not start, a run fails, or the disk refuses.
+/// A server or the engine does not start, a run fails, or the disk refuses.
 pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let memory = rounds(bench, Store::Memory, "memory")?;
-    let disk = rounds(bench, Store::Disk, "disk")?;
+    let engine = Engine::start(bench, &bench.cpus.beside_engine(1).engine)?;
+    let memory = rounds(bench, &engine, Store::Memory, "memory")?;
+    let disk = rounds(bench, &engine, Store::Disk, "disk")?;
+    Ok(outcome(&memory, &disk))
+}
+
+fn outcome(memory: &Rounds, disk: &Rounds) -> Outcome {
     let mut outcome = Outcome::with_columns(&[
         "ms",
         "Millrace, memory",
@@ -49,7 +64,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
         "bare append + fdatasync, disk",
         "disk ÷ bare",
     ]);
-    let mut lines = [&memory, &disk].map(|rounds| Line {
+    let mut lines = [memory, disk].map(|rounds| Line {
         name: format!("Millrace, {}", rounds.store),
         points: Vec::new(),
     });
@@ -89,12 +104,15 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
             }
         }
     }
-    for rounds in [&memory, &disk] {
+    for rounds in [memory, disk] {
         outcome.notes.push(format!(
-            "{}: {} events/s due in requests of 250, {CONNECTIONS} connections, {} bytes a sync.",
+            "{}: {} events/s due in requests of 250, {CONNECTIONS} connections, {} bytes a sync; \
+             meanwhile {} events went into ClickHouse in {} inserts.",
             rounds.store,
             grouped(rounds.events_per_second),
-            grouped(rounds.frame_bytes)
+            grouped(rounds.frame_bytes),
+            grouped(rounds.shipped),
+            grouped(rounds.inserts)
         ));
     }
     outcome.plot = Some(Plot {
@@ -103,21 +121,29 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
         log_scale: true,
         lines: lines.into_iter().chain([bare_line]).collect(),
     });
-    Ok(outcome)
+    outcome
 }
 
-fn rounds(bench: &mut Bench<'_>, store: Store, name: &'static str) -> Result<Rounds> {
+fn rounds(
+    bench: &mut Bench<'_>,
+    engine: &Engine,
+    store: Store,
+    name: &'static str,
+) -> Result<Rounds> {
     let contestant = Contestant::Ours { workers: 1, store };
     let highest = {
-        let server = Server::start(bench, contestant)?;
-        let mut plan = bench.plan(&server, contestant.cpus());
-        BATCHES.apply(&mut plan);
-        bench.run(&plan)?.events_per_second
+        let (server, plan) = engine.server(bench, contestant)?;
+        let summary = bench.run(&plan)?;
+        drop(server);
+        engine.empty()?;
+        summary.events_per_second
     };
     let mut rounds = Rounds {
         store: name,
         events_per_second: highest / 2.0,
         frame_bytes: f64::NAN,
+        shipped: 0.0,
+        inserts: 0.0,
         ours: Vec::new(),
         bare: Vec::new(),
     };
@@ -128,15 +154,17 @@ fn rounds(bench: &mut Bench<'_>, store: Store, name: &'static str) -> Result<Rou
             round + 1,
             bench.effort.rounds
         ));
-        let server = Server::start(bench, contestant)?;
-        let mut plan = bench.plan(&server, contestant.cpus());
-        BATCHES.apply(&mut plan);
+        let (server, mut plan) = engine.server(bench, contestant)?;
         plan.connections = CONNECTIONS;
+        plan.warm_up = plan.warm_up.max(WARM_UP_MIN);
         plan.mode = Mode::Open {
             events_per_second: rounds.events_per_second.max(1.0),
         };
         let run = logged(bench, &server, &plan)?;
+        rounds.shipped += server.metric("millrace_insert_rows_total")?;
+        rounds.inserts += server.metric("millrace_inserts_total")?;
         drop(server);
+        engine.empty()?;
         rounds.ours.push(run.summary.latency);
         let bare = append_and_sync(bench, store, run.frame_bytes as usize, bench.effort.window)?;
         rounds.bare.push(bare.latency);

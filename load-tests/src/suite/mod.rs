@@ -5,8 +5,9 @@
 //!
 //! - [`cases`]: what is measured, as a table.
 //! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
-//! - [`server`]: the children.
-//! - [`throughput`], [`disk`], [`latency`], [`memory`], [`growth`]: one kind of case each.
+//! - [`server`], [`engine`]: the children, and [`child`]: what they share.
+//! - [`throughput`], [`disk`], [`latency`], [`memory`],
+//!   [`growth`]: one kind of case each.
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`outcome`]: what a case gave: a table, figures, a plot.
 //! - [`criterion`]: what the benches of single steps gave, for the same page.
@@ -15,8 +16,10 @@
 pub mod bare;
 pub mod bench;
 pub mod cases;
+pub mod child;
 pub mod criterion;
 pub mod disk;
+pub mod engine;
 pub mod growth;
 pub mod history;
 pub mod latency;
@@ -28,6 +31,7 @@ pub mod results;
 pub mod server;
 pub mod throughput;
 
+use crate::clickhouse::ClickHouse;
 use crate::run::Stop;
 use anyhow::{Context, Result, ensure};
 use bench::Bench;
@@ -60,8 +64,9 @@ pub struct Options {
     pub only: Vec<String>,
     /// criterion's folder, to have its results on the page as well.
     pub criterion: Option<PathBuf>,
-    /// Where the server ships to. Where nobody listens, shipping costs nothing.
-    pub clickhouse_url: String,
+    /// Where all servers ship to. By default nowhere, but for the cases that need an engine: they
+    /// start the embedded one.
+    pub clickhouse: Option<ClickHouse>,
     /// What was typed, for the page of results.
     pub command: String,
 }

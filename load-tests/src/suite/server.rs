@@ -1,19 +1,22 @@
 //! Servers as child processes.
 
 use super::bench::Bench;
+use super::child::{Child, on_cpus};
+use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
-use anyhow::{Context, Result, bail};
-use std::io::{BufRead, BufReader, Read, Write};
+use anyhow::{Context, Result};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Room for the log: a quarter of it is never reached in a run, past which rows are compressed
 /// whatever the disk.
 const LOG_BYTES_MAX: &str = "64GiB";
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Nobody listens there: shipping costs nothing.
+const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// Where a log lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,37 @@ pub struct Server {
     /// A project's key.
     pub key: String,
     child: Child,
-    data: TempDir,
+}
+
+/// What a server has beside its own folder.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// Where it ships to; by default where the suite was told, else nowhere.
+    pub clickhouse: Option<&'a ClickHouse>,
+    /// The file of a catalog that is filled already.
+    pub catalog: Option<&'a Path>,
+    /// Room for the log, when it is to be less.
+    pub log_bytes_max: Option<&'a str>,
+}
+
+impl Store {
+    /// As figures call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+        }
+    }
+
+    /// As sentences do.
+    #[must_use]
+    pub const fn place(self) -> &'static str {
+        match self {
+            Self::Memory => "in memory",
+            Self::Disk => "on disk",
+        }
+    }
 }
 
 impl Contestant {
@@ -79,68 +112,47 @@ impl Server {
     /// # Errors
     /// There is no such program, or it does not start.
     pub fn start(bench: &Bench<'_>, contestant: Contestant) -> Result<Self> {
+        Self::start_beside(bench, contestant, Beside::default())
+    }
+
+    /// The same with more around it; a yardstick does not mind.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_beside(
+        bench: &Bench<'_>,
+        contestant: Contestant,
+        beside: Beside<'_>,
+    ) -> Result<Self> {
         let data = bench.folder(match contestant {
             Contestant::Ours { store, .. } => store,
             Contestant::Tape | Contestant::Drain => Store::Memory,
         })?;
-        let mut command = Command::new("taskset");
-        command.args(["-c", &bench.cpus.server(contestant.cpus())]);
-        match contestant {
-            Contestant::Ours { workers, .. } => ours(&mut command, bench, workers, data.path()),
-            Contestant::Tape => yardstick(&mut command, bench).arg("--tape"),
-            Contestant::Drain => yardstick(&mut command, bench),
+        let cpus = bench.cpus.server(contestant.cpus());
+        let command = match contestant {
+            Contestant::Ours { workers, .. } => {
+                let mut command = on_cpus(&cpus, &bench.options.server);
+                ours(&mut command, workers, data.path());
+                let clickhouse = beside.clickhouse.or(bench.options.clickhouse.as_ref());
+                surroundings(&mut command, beside, clickhouse);
+                command
+            }
+            Contestant::Tape => yardstick(bench, &cpus, &["--tape"]),
+            Contestant::Drain => yardstick(bench, &cpus, &[]),
         };
-        let errors = std::fs::File::create(data.path().join("stderr")).context("stderr")?;
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .spawn()
-            .context("cannot run taskset")?;
-        let output = child.stdout.take().context("stdout")?;
-        // From here on dropping ends the child.
-        let mut server = Self {
-            url: String::new(),
-            key: "any".to_owned(),
-            child,
-            data,
-        };
-        server.url = server.wait_for_url(output)?;
+        let child = Child::start(command, data)?;
+        let (mut url, mut key) = (child.url().to_owned(), "any".to_owned());
         if let Contestant::Ours { .. } = contestant {
-            let credentials = Credentials::read(&server.data.path().join("credentials.json"))?;
-            (server.url, server.key) = (credentials.ingest_url, credentials.project_api_key);
+            let credentials = Credentials::read(&child.folder().join("credentials.json"))?;
+            (url, key) = (credentials.ingest_url, credentials.project_api_key);
         }
-        Ok(server)
+        Ok(Self { url, key, child })
     }
 
     /// Its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Both kinds of server print their URL once they listen. What they print later is dropped,
-    /// as a full pipe would stop them.
-    fn wait_for_url(&mut self, output: ChildStdout) -> Result<String> {
-        let mut output = BufReader::new(output);
-        let mut line = String::new();
-        while output.read_line(&mut line).context("stdout")? > 0 {
-            if let Some(url) = line
-                .split_ascii_whitespace()
-                .find(|w| w.starts_with("http://"))
-            {
-                let url = url.to_owned();
-                std::thread::Builder::new()
-                    .name("server-output".to_owned())
-                    .spawn(move || std::io::copy(&mut output, &mut std::io::sink()))
-                    .context("cannot start a thread")?;
-                return Ok(url);
-            }
-            line.clear();
-        }
-        let status = self.child.wait().context("wait")?;
-        let errors = std::fs::read_to_string(self.data.path().join("stderr")).unwrap_or_default();
-        bail!("the server did not start ({status}):\n{errors}")
+        self.child.pid()
     }
 
     /// Bytes that the process has had written to disk so far; nothing where the log is in memory.
@@ -163,7 +175,7 @@ impl Server {
     /// # Errors
     /// The metrics cannot be read.
     pub fn metric(&self, name: &str) -> Result<f64> {
-        let path = self.data.path().join("credentials.json");
+        let path = self.child.folder().join("credentials.json");
         let text = std::fs::read(&path).context("credentials")?;
         let json: serde_json::Value = serde_json::from_slice(&text).context("credentials")?;
         let url = json.get("health_url").and_then(serde_json::Value::as_str);
@@ -174,38 +186,45 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    /// What it has not shipped is of no use to anyone, so it is not asked to finish.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn ours<'a>(
-    command: &'a mut Command,
-    bench: &Bench<'_>,
-    workers: usize,
-    data: &Path,
-) -> &'a mut Command {
+fn ours(command: &mut Command, workers: usize, data: &Path) {
     command
-        .arg(&bench.options.server)
         .args(["ingest", "--workers", &workers.to_string()])
         .arg("--data-dir")
         .arg(data)
         .args(["--ingest-addr", "127.0.0.1:0"])
         .args(["--health-addr", "127.0.0.1:0"])
-        .args(["--clickhouse-url", &bench.options.clickhouse_url])
-        .args(["--log-bytes-max", LOG_BYTES_MAX])
         // All load comes from this address, which would have a share of the connections only.
         .args(["--trusted-proxies", "127.0.0.1"])
-        .args(["--log-level", "error"])
+        .args(["--log-level", "error"]);
 }
 
-fn yardstick<'a>(command: &'a mut Command, bench: &Bench<'_>) -> &'a mut Command {
+fn surroundings(command: &mut Command, beside: Beside<'_>, clickhouse: Option<&ClickHouse>) {
+    let log_bytes_max = beside.log_bytes_max.unwrap_or(LOG_BYTES_MAX);
+    command.args(["--log-bytes-max", log_bytes_max]);
+    let url = clickhouse.map_or(NOWHERE, |clickhouse| &clickhouse.url);
+    command.args(["--clickhouse-url", url]);
+    if let Some(clickhouse) = clickhouse {
+        command.args(["--clickhouse-user", &clickhouse.user]);
+        // A command line can be read by everybody.
+        command.env("MILLRACE_CLICKHOUSE_PASSWORD", &clickhouse.password);
+    }
+    if let Some(catalog) = beside.catalog {
+        command.args(["--database-url", &sqlite_url(catalog)]);
+    }
+}
+
+/// How the server's program is told of a catalog's file.
+#[must_use]
+pub fn sqlite_url(catalog: &Path) -> String {
+    format!("sqlite://{}?mode=rwc", catalog.display())
+}
+
+fn yardstick(bench: &Bench<'_>, cpus: &str, kind: &[&str]) -> Command {
+    let mut command = on_cpus(cpus, &bench.options.load);
     command
-        .arg(&bench.options.load)
         .args(["drain-server", "--listen", "127.0.0.1:0"])
+        .args(kind);
+    command
 }
 
 fn get(address: &str, path: &str) -> Result<String> {

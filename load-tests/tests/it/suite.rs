@@ -20,7 +20,7 @@ fn options(dir: &Path) -> Options {
         quick: true,
         only: Vec::new(),
         criterion: None,
-        clickhouse_url: String::new(),
+        clickhouse: None,
         command: "suite".to_owned(),
     }
 }
