@@ -21,7 +21,8 @@
 //! - [`command_line`]: how a run was asked for.
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
 //! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
-//! - [`process`]: CPU time and memory of the processes involved, and [`resources`]: over time.
+//! - [`process`]: CPU time and memory of the processes involved, [`resources`]: over time, and
+//!   [`threads`]: thread by thread.
 #![forbid(unsafe_code)]
 
 pub mod clickhouse;
@@ -48,6 +49,7 @@ pub mod shape;
 pub mod suite;
 pub mod summary;
 pub mod tally;
+pub mod threads;
 pub mod tls;
 pub mod verify;
 pub mod wall_clock;

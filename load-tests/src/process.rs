@@ -26,7 +26,7 @@ impl Usage {
     }
 
     /// The fields of `stat`, counted after the command, which may contain anything.
-    fn parse(stat: &str) -> Option<Self> {
+    pub(crate) fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
         let field = |at: usize| fields.get(at)?.parse::<u64>().ok();

@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
 use super::server::Store;
 use super::throughput::{self, Load};
-use super::{disk, latency, memory};
+use super::{disk, latency, memory, shipping};
 use crate::plan::Compression;
 use anyhow::Result;
 
@@ -26,6 +26,7 @@ enum Kind {
     Throughput(Load, &'static [Contestant]),
     Disk,
     Latency,
+    Shipping,
     Memory,
     Growth(Grows),
 }
@@ -62,7 +63,7 @@ const GZIP: Load = Load {
 };
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 13] = [
+pub const CASES: [Case; 14] = [
     case(
         "batches",
         "250 events of 998 B a request",
@@ -103,6 +104,11 @@ pub const CASES: [Case; 13] = [
         "Latency at half of the highest rate, open loop, while events are shipped",
         Kind::Latency,
     ),
+    case(
+        "shipping",
+        "CPU time of shipping to ClickHouse, by what it goes to",
+        Kind::Shipping,
+    ),
     case("memory", "Resident memory", Kind::Memory),
     case(
         "connections",
@@ -136,6 +142,7 @@ impl Case {
             Kind::Throughput(load, contestants) => throughput::measure(bench, load, contestants),
             Kind::Disk => disk::measure(bench),
             Kind::Latency => latency::measure(bench),
+            Kind::Shipping => shipping::measure(bench),
             Kind::Memory => memory::measure(bench),
             Kind::Growth(grows) => growth::measure(bench, grows),
         }?;

@@ -6,7 +6,7 @@
 //! - [`cases`]: what is measured, as a table.
 //! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
 //! - [`server`], [`engine`]: the children, and [`child`]: what they share.
-//! - [`throughput`], [`disk`], [`latency`], [`memory`],
+//! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`memory`],
 //!   [`growth`]: one kind of case each.
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`outcome`]: what a case gave: a table, figures, a plot.
@@ -29,6 +29,7 @@ pub mod outcome;
 pub mod plot;
 pub mod results;
 pub mod server;
+pub mod shipping;
 pub mod throughput;
 
 use crate::clickhouse::ClickHouse;

@@ -4,12 +4,12 @@ use super::bench::Bench;
 use super::child::{Child, on_cpus};
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Room for the log: a quarter of it is never reached in a run, past which rows are compressed
 /// whatever the disk.
@@ -17,6 +17,10 @@ const LOG_BYTES_MAX: &str = "64GiB";
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Nobody listens there: shipping costs nothing.
 const NOWHERE: &str = "http://127.0.0.1:9";
+/// How often is looked whether all has been shipped.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long nothing may be shipped while something waits.
+const SHIP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a log lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +157,29 @@ impl Server {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.pid()
+    }
+
+    /// Waits until so many events are in ClickHouse.
+    ///
+    /// # Errors
+    /// The run was interrupted, or for a minute nothing was shipped.
+    pub fn wait_until_shipped(&self, bench: &Bench<'_>, events: u64) -> Result<()> {
+        let (mut before, mut since) = (0.0, Instant::now());
+        loop {
+            bench.check()?;
+            let shipped = self.metric("millrace_insert_rows_total")?;
+            if shipped >= events as f64 {
+                return Ok(());
+            }
+            if shipped > before {
+                (before, since) = (shipped, Instant::now());
+            }
+            ensure!(
+                since.elapsed() < SHIP_PATIENCE,
+                "only {shipped} of {events} events were shipped"
+            );
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     /// Bytes that the process has had written to disk so far; nothing where the log is in memory.

@@ -1,0 +1,125 @@
+//! What shipping costs us: the CPU time of our threads per event, while a load at a steady rate
+//! goes into a real engine.
+//!
+//! Threads are told apart by their names. Their time is taken from before the load until all of
+//! it is in ClickHouse, so that nothing is left out at either end.
+
+use super::bench::Bench;
+use super::engine::Engine;
+use super::outcome::{Outcome, median};
+use super::server::{Contestant, Store};
+use crate::plan::Mode;
+use crate::report::grouped;
+use crate::threads::Threads;
+use anyhow::Result;
+use std::collections::BTreeMap;
+
+/// Well below what one core takes, so that nothing waits.
+const EVENTS_PER_SECOND: f64 = 200_000.0;
+
+/// What is done, and by threads of which names; the last takes all others.
+const ROLES: [(&str, &[&str]); 4] = [
+    ("shipping", &["background"]),
+    ("requests", &["ingest"]),
+    ("log", &["commit-live", "commit-historical"]),
+    ("the rest", &[]),
+];
+
+/// CPU time per event in microseconds, by role.
+type Cost = [f64; ROLES.len()];
+
+/// Rounds with the log in memory and on disk.
+///
+/// # Errors
+/// A server or the engine does not start, a run fails, or something is not shipped.
+pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let engine = Engine::start(bench, &bench.cpus.beside_engine(1).engine)?;
+    let mut columns = vec!["CPU µs an event"];
+    columns.extend(ROLES.map(|(role, _)| role));
+    columns.extend(["events", "rows an insert"]);
+    let mut outcome = Outcome::with_columns(&columns);
+    for store in [Store::Memory, Store::Disk] {
+        let mut rounds = Vec::new();
+        for round in 0..bench.effort.rounds {
+            let of = bench.effort.rounds;
+            bench.say(&format!("  {}, round {} of {of}", store.name(), round + 1));
+            rounds.push(once(bench, &engine, store)?);
+            engine.empty()?;
+        }
+        add(&mut outcome, store, &rounds);
+    }
+    outcome.notes.push(format!(
+        "250 events of 998 B a request, {} events/s due, one worker. Log in memory: its rows are \
+         sent stored; on disk: compressed where the disk is slow.",
+        grouped(EVENTS_PER_SECOND)
+    ));
+    Ok(outcome)
+}
+
+struct Round {
+    cost: Cost,
+    events: f64,
+    inserts: f64,
+}
+
+fn once(bench: &Bench<'_>, engine: &Engine, store: Store) -> Result<Round> {
+    let contestant = Contestant::Ours { workers: 1, store };
+    let (server, mut plan) = engine.server(bench, contestant)?;
+    plan.mode = Mode::Open {
+        events_per_second: EVENTS_PER_SECOND,
+    };
+    let before = Threads::of(server.pid())?;
+    let summary = bench.run(&plan)?;
+    server.wait_until_shipped(bench, summary.run.acknowledged_events)?;
+    let used = Threads::of(server.pid())?.since(&before);
+    let events = server.metric("millrace_insert_rows_total")?;
+    Ok(Round {
+        cost: cost(&used, events),
+        events,
+        inserts: server.metric("millrace_inserts_total")?,
+    })
+}
+
+fn cost(used: &BTreeMap<String, f64>, events: f64) -> Cost {
+    let is_of = |name: &str, names: &[&str]| names.contains(&name);
+    let is_known = |name: &str| ROLES.iter().any(|(_, names)| is_of(name, names));
+    ROLES.map(|(_, names)| {
+        let of_role = used.iter().filter(|(name, _)| match names {
+            [] => !is_known(name),
+            names => is_of(name, names),
+        });
+        of_role.map(|(_, seconds)| seconds).sum::<f64>() * 1e6 / events
+    })
+}
+
+fn add(outcome: &mut Outcome, store: Store, rounds: &[Round]) {
+    let middle = |of: &dyn Fn(&Round) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
+    let mut row = vec![format!("log {}", store.place())];
+    for (at, (role, _)) in ROLES.into_iter().enumerate() {
+        let cost = middle(&|round| round.cost.get(at).copied().unwrap_or(f64::NAN));
+        row.push(format!("{cost:.3}"));
+        outcome.figure(&format!("{}: {role}_cpu_us", store.name()), cost);
+    }
+    row.push(grouped(middle(&|round| round.events)));
+    row.push(grouped(middle(&|round| round.events / round.inserts)));
+    outcome.rows.push(row);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_counts_for_one_role() {
+        let used = [
+            ("background", 1.0),
+            ("ingest", 2.0),
+            ("commit-live", 3.0),
+            ("commit-historical", 4.0),
+            ("health", 5.0),
+            ("millrace", 6.0),
+        ];
+        let used = used.map(|(name, seconds)| (name.to_owned(), seconds));
+        assert_eq!(cost(&used.into(), 1e6), [1.0, 2.0, 7.0, 11.0]);
+    }
+}
