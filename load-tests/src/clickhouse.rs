@@ -110,6 +110,18 @@ impl ClickHouse {
         Ok(())
     }
 
+    /// Sends rows whose statement is in the path's query, and waits until they are stored.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub async fn insert(&self, path_and_query: &str, rows: Bytes) -> Result<()> {
+        let body = self.post(path_and_query, rows).await?;
+        body.collect()
+            .await
+            .context("ClickHouse's answer broke off")?;
+        Ok(())
+    }
+
     async fn ask(&self, query: &str) -> Result<Incoming> {
         self.post("/", Bytes::from(query.to_owned())).await
     }

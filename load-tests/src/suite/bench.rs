@@ -32,6 +32,8 @@ pub struct Effort {
     pub warm_up: Duration,
     /// Length of a run.
     pub window: Duration,
+    /// Events that are followed until they can be queried.
+    pub shipped_events: u64,
 }
 
 /// The CPUs that we may use: servers get the first, the generator the rest.
@@ -53,12 +55,14 @@ impl Effort {
         rounds: 5,
         warm_up: Duration::from_secs(1),
         window: Duration::from_secs(3),
+        shipped_events: 4_000_000,
     };
     /// To see whether all works.
     const QUICK: Self = Self {
         rounds: 1,
         warm_up: Duration::from_millis(200),
         window: Duration::from_millis(500),
+        shipped_events: 300_000,
     };
 }
 

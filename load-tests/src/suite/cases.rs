@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
 use super::server::Store;
 use super::throughput::{self, Load};
-use super::{disk, latency, memory, shipping};
+use super::{disk, latency, memory, shipping, visible};
 use crate::plan::Compression;
 use anyhow::Result;
 
@@ -27,6 +27,7 @@ enum Kind {
     Disk,
     Latency,
     Shipping,
+    Visible,
     Memory,
     Growth(Grows),
 }
@@ -63,7 +64,7 @@ const GZIP: Load = Load {
 };
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 14] = [
+pub const CASES: [Case; 15] = [
     case(
         "batches",
         "250 events of 998 B a request",
@@ -109,6 +110,11 @@ pub const CASES: [Case; 14] = [
         "CPU time of shipping to ClickHouse, by what it goes to",
         Kind::Shipping,
     ),
+    case(
+        "visible",
+        "From the request until it can be queried",
+        Kind::Visible,
+    ),
     case("memory", "Resident memory", Kind::Memory),
     case(
         "connections",
@@ -143,6 +149,7 @@ impl Case {
             Kind::Disk => disk::measure(bench),
             Kind::Latency => latency::measure(bench),
             Kind::Shipping => shipping::measure(bench),
+            Kind::Visible => visible::measure(bench),
             Kind::Memory => memory::measure(bench),
             Kind::Growth(grows) => growth::measure(bench, grows),
         }?;

@@ -4,6 +4,7 @@ use super::bench::Bench;
 use super::cases::BATCHES;
 use super::child::{Child, on_cpus};
 use super::server::{Beside, Contestant, Server, Store};
+use super::tap::Insert;
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
 use crate::plan::Plan;
@@ -81,12 +82,35 @@ impl Engine {
         Ok((server, plan))
     }
 
+    /// Rows that can be queried in a table of the database `millrace`; none where there is no
+    /// such table yet.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub fn rows(&self, table: &str) -> Result<u64> {
+        let query = format!(
+            "SELECT sum(rows) FROM system.parts \
+             WHERE database = 'millrace' AND table = '{table}' AND active"
+        );
+        self.runtime.block_on(self.clickhouse.number(&query))
+    }
+
     /// Runs a statement.
     ///
     /// # Errors
     /// The engine does not answer, or refuses.
     pub fn execute(&self, statement: &str) -> Result<()> {
         self.runtime.block_on(self.clickhouse.execute(statement))
+    }
+
+    /// Sends rows.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn insert(&self, insert: &Insert) -> Result<()> {
+        let rows = insert.rows.clone();
+        let insert = self.clickhouse.insert(&insert.path_and_query, rows);
+        self.runtime.block_on(insert)
     }
 
     /// Removes all events, with the merges that go on, so that the next run does not pay for the

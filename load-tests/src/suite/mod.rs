@@ -6,9 +6,11 @@
 //! - [`cases`]: what is measured, as a table.
 //! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
 //! - [`server`], [`engine`]: the children, and [`child`]: what they share.
-//! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`memory`],
+//! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`memory`],
 //!   [`growth`]: one kind of case each.
 //! - [`bare`]: the disk without us: append and fdatasync.
+//! - [`inserts`]: the engine without us, by inserts that a [`tap`] has recorded.
+//! - [`course`]: how many rows could be queried by when.
 //! - [`outcome`]: what a case gave: a table, figures, a plot.
 //! - [`criterion`]: what the benches of single steps gave, for the same page.
 //! - [`results`], [`plot`], [`history`], [`machine`]: what is written of it.
@@ -17,11 +19,13 @@ pub mod bare;
 pub mod bench;
 pub mod cases;
 pub mod child;
+pub mod course;
 pub mod criterion;
 pub mod disk;
 pub mod engine;
 pub mod growth;
 pub mod history;
+pub mod inserts;
 pub mod latency;
 pub mod machine;
 pub mod memory;
@@ -30,7 +34,9 @@ pub mod plot;
 pub mod results;
 pub mod server;
 pub mod shipping;
+pub mod tap;
 pub mod throughput;
+pub mod visible;
 
 use crate::clickhouse::ClickHouse;
 use crate::run::Stop;

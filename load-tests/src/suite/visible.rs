@@ -1,0 +1,198 @@
+//! From the first request until events can be queried, beside what the engine takes without us.
+//!
+//! A number of events is sent as fast as they are taken, and followed until they can be queried.
+//! All of that is done by the CPUs that engine and server share, in whatever order, so the rate is
+//! one that could go on. The bare loop has the engine to itself, on the same CPUs.
+
+use super::bench::Bench;
+use super::cases::BATCHES;
+use super::course::Course;
+use super::engine::Engine;
+use super::inserts::Inserts;
+use super::outcome::{Line, Outcome, Plot, median, ratio};
+use super::server::{Beside, Contestant, Server, Store};
+use super::throughput::Load;
+use crate::plan::Plan;
+use crate::report::grouped;
+use anyhow::{Result, ensure};
+use std::time::{Duration, Instant};
+
+/// CPUs, and workers: what the product's goal is stated for.
+const CPUS: usize = 2;
+const LOAD: Load = Load {
+    connections: 32,
+    ..BATCHES
+};
+/// How often the engine is asked what it has.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long it may take no further.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Rounds of one store.
+struct Rounds {
+    store: Store,
+    rows_per_insert: f64,
+    ours: Vec<Course>,
+    bare: Vec<Course>,
+}
+
+/// Both stores, ours and the bare loop in turn.
+///
+/// # Errors
+/// A server or the engine does not start, a run fails, or something is not shipped.
+pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let engine = Engine::start(bench, &bench.cpus.server(CPUS))?;
+    let memory = rounds(bench, &engine, Store::Memory)?;
+    let disk = rounds(bench, &engine, Store::Disk)?;
+    let mut outcome = Outcome::with_columns(&[
+        "",
+        "rows/s that can be queried",
+        "Millrace ÷ this, median of rounds",
+        "rows an insert",
+    ]);
+    let mut lines = Vec::new();
+    for rounds in [memory, disk] {
+        rounds.add_to(&mut outcome);
+        lines.extend(rounds.lines());
+    }
+    outcome.notes.push(format!(
+        "{} events, 250 of 998 B a request, as fast as they are taken; Millrace with {CPUS} \
+         workers and the engine on the same {CPUS} CPUs. The bare loop sends the engine the blocks \
+         that Millrace sends, by the same statement.",
+        grouped(bench.effort.shipped_events as f64)
+    ));
+    outcome.plot = Some(Plot {
+        x: "seconds".to_owned(),
+        y: "thousands of rows that can be queried".to_owned(),
+        log_scale: false,
+        lines,
+    });
+    Ok(outcome)
+}
+
+fn rounds(bench: &mut Bench<'_>, engine: &Engine, store: Store) -> Result<Rounds> {
+    let place = store.place();
+    let contestant = Contestant::Ours {
+        workers: CPUS,
+        store,
+    };
+    bench.say(&format!("  log {place}: recording inserts"));
+    let inserts = Inserts::record(bench, engine, contestant, LOAD)?;
+    let mut rounds = Rounds {
+        store,
+        rows_per_insert: inserts.rows_mean(),
+        ours: Vec::new(),
+        bare: Vec::new(),
+    };
+    for round in 0..bench.effort.rounds {
+        let ours = ours(bench, engine, contestant)?;
+        engine.empty()?;
+        let bare = inserts.send(bench, engine, contestant, bench.effort.shipped_events)?;
+        bench.say(&format!(
+            "  log {place}, round {} of {}: {} rows/s, bare {}",
+            round + 1,
+            bench.effort.rounds,
+            grouped(ours.rows_per_second()),
+            grouped(bare.rows_per_second())
+        ));
+        rounds.ours.push(ours);
+        rounds.bare.push(bare);
+    }
+    Ok(rounds)
+}
+
+fn ours(bench: &Bench<'_>, engine: &Engine, contestant: Contestant) -> Result<Course> {
+    let beside = Beside {
+        clickhouse: Some(engine.clickhouse()),
+        ..Beside::default()
+    };
+    let server = Server::start_beside(bench, contestant, beside)?;
+    let mut plan = bench.plan(&server, contestant.cpus());
+    LOAD.apply(&mut plan);
+    follow(bench, engine, &plan)
+}
+
+/// Sends as many events as are to be followed, and follows them until they can be queried.
+///
+/// # Errors
+/// The run fails, or events do not arrive.
+pub fn follow(bench: &Bench<'_>, engine: &Engine, plan: &Plan) -> Result<Course> {
+    let requests = bench.effort.shipped_events / u64::from(plan.batch_events);
+    let plan = plan.clone().with_requests(requests);
+    let there = engine.rows("events")?;
+    let mut course = Course::new();
+    let mut started = None;
+    let mut looked = Instant::now();
+    let summary = bench.run_observed(&plan, &mut |progress| {
+        let now = Instant::now();
+        let started = *started.get_or_insert(now.checked_sub(progress.elapsed).unwrap_or(now));
+        if now.duration_since(looked) < LOOK_AGAIN {
+            return;
+        }
+        looked = now;
+        // Whether it answers at all shows when the run is over.
+        if let Ok(rows) = engine.rows("events") {
+            course.note(started.elapsed().as_secs_f64(), rows.saturating_sub(there));
+        }
+    })?;
+    let started = started.unwrap_or(looked);
+    let events = summary.run.acknowledged_events;
+    let mut arrived = Instant::now();
+    loop {
+        bench.check()?;
+        let rows = engine.rows("events")?.saturating_sub(there);
+        if rows as f64 > course.rows() {
+            arrived = Instant::now();
+        }
+        course.note(started.elapsed().as_secs_f64(), rows);
+        if rows >= events {
+            return Ok(course);
+        }
+        ensure!(
+            arrived.elapsed() < PATIENCE,
+            "only {rows} of {events} acknowledged events can be queried"
+        );
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+impl Rounds {
+    fn add_to(&self, outcome: &mut Outcome) {
+        let rates = |courses: &[Course]| {
+            let rate = Course::rows_per_second;
+            courses.iter().map(rate).collect::<Vec<_>>()
+        };
+        let (ours, bare) = (rates(&self.ours), rates(&self.bare));
+        let of_each: Vec<_> = ours.iter().zip(&bare).map(|(a, b)| a / b).collect();
+        let (name, place) = (self.store.name(), self.store.place());
+        let of_bare = median(&of_each);
+        outcome.row([
+            format!("Millrace, log {place}"),
+            grouped(median(&ours)),
+            ratio(1.0, 1.0),
+            grouped(self.rows_per_insert),
+        ]);
+        outcome.row([
+            format!("bare loop of its inserts, log {place}"),
+            grouped(median(&bare)),
+            ratio(of_bare, 1.0),
+            grouped(self.rows_per_insert),
+        ]);
+        outcome.figure(&format!("{name}: visible rows_per_second"), median(&ours));
+        outcome.figure(&format!("{name}: bare rows_per_second"), median(&bare));
+        outcome.figure(&format!("{name}: of the bare loop: ratio"), of_bare);
+    }
+
+    /// Of the last round.
+    fn lines(&self) -> Vec<Line> {
+        let line = |name: String, courses: &[Course]| Line {
+            name,
+            points: courses.last().map(Course::points).unwrap_or_default(),
+        };
+        let place = self.store.place();
+        vec![
+            line(format!("Millrace, log {place}"), &self.ours),
+            line(format!("bare loop, log {place}"), &self.bare),
+        ]
+    }
+}
