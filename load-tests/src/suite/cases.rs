@@ -64,7 +64,7 @@ const GZIP: Load = Load {
 };
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 15] = [
+pub const CASES: [Case; 16] = [
     case(
         "batches",
         "250 events of 998 B a request",
@@ -120,6 +120,11 @@ pub const CASES: [Case; 15] = [
         "connections",
         "Cost by connections",
         Kind::Growth(Grows::Connections),
+    ),
+    case(
+        "projects",
+        "Cost by projects",
+        Kind::Growth(Grows::Projects),
     ),
     case(
         "event-bytes",

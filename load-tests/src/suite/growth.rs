@@ -5,8 +5,10 @@
 
 use super::bench::Bench;
 use super::outcome::{Line, Outcome, Plot};
-use super::server::{Contestant, Server, Store};
+use super::projects::Projects;
+use super::server::{Beside, Contestant, Server, Store};
 use super::throughput::Load;
+use crate::keys::Keys;
 use crate::plan::Compression;
 use crate::report::grouped;
 use crate::summary::Summary;
@@ -22,6 +24,8 @@ const OURS: Contestant = Contestant::Ours {
 pub enum Grows {
     /// Connections that send at once.
     Connections,
+    /// Projects that requests are for in turn.
+    Projects,
     /// Bytes of an event, about 250 kB a request where that is possible.
     EventBytes,
     /// Events of 998 B in a request.
@@ -34,6 +38,7 @@ impl Grows {
     fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",
+            Self::Projects => "projects",
             Self::EventBytes => "bytes of an event",
             Self::BatchEvents | Self::BatchEventsSmall => "events of a request",
         }
@@ -50,11 +55,21 @@ impl Grows {
     fn values(self) -> &'static [u32] {
         match self {
             Self::Connections => &[1, 4, 16, 64, 256, 1_024, 4_096],
+            Self::Projects => &[1, 3, 10, 30, 100, 300, 1_000],
             Self::EventBytes => &[
                 136, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000,
             ],
             Self::BatchEvents => &[1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000],
             Self::BatchEventsSmall => &[1, 10, 100, 1_000, 10_000, 20_000, 50_000],
+        }
+    }
+
+    /// Of a short run only those that are made quickly.
+    fn values_of(self, quick: bool) -> &'static [u32] {
+        let all = self.values();
+        match self {
+            Self::Projects if quick => all.get(..4).unwrap_or(all),
+            _ => all,
         }
     }
 
@@ -68,6 +83,7 @@ impl Grows {
         };
         match self {
             Self::Connections => load(10, 998, u16::try_from(value).unwrap_or(u16::MAX)),
+            Self::Projects => load(10, 998, 128),
             Self::EventBytes => load((250_000 / value).clamp(1, 250), value as usize, 16),
             Self::BatchEvents => load(value, 998, if value < 100 { 128 } else { 8 }),
             Self::BatchEventsSmall => load(value, 136, if value < 100 { 128 } else { 8 }),
@@ -88,12 +104,24 @@ pub fn measure(bench: &mut Bench<'_>, grows: Grows) -> Result<Outcome> {
         "CPU µs an event",
         "CPU ns a byte",
     ]);
+    let values = grows.values_of(bench.options.quick);
+    let projects = match (grows, values.last()) {
+        (Grows::Projects, Some(most)) => Some(Projects::make(bench, *most as usize)?),
+        _ => None,
+    };
     let mut points = Vec::new();
-    for value in grows.values() {
+    for value in values {
         let load = grows.load(*value);
-        let server = Server::start(bench, OURS)?;
+        let beside = projects
+            .as_ref()
+            .map_or_else(Beside::default, Projects::beside);
+        let server = Server::start_beside(bench, OURS, beside)?;
         let mut plan = bench.plan(&server, OURS.cpus());
         load.apply(&mut plan);
+        if let Some(projects) = &projects {
+            let keys = projects.keys.iter().take(*value as usize);
+            plan.keys = Keys::new(keys.cloned().collect());
+        }
         let run = bench.run(&plan)?;
         bench.say(&format!(
             "  {value:>9} {}: {:>12} events/s",
@@ -156,6 +184,7 @@ mod tests {
     fn every_point_is_a_plan_that_can_run() {
         for grows in [
             Grows::Connections,
+            Grows::Projects,
             Grows::EventBytes,
             Grows::BatchEvents,
             Grows::BatchEventsSmall,

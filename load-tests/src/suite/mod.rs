@@ -11,6 +11,7 @@
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`inserts`]: the engine without us, by inserts that a [`tap`] has recorded.
 //! - [`course`]: how many rows could be queried by when.
+//! - [`projects`]: a catalog with many of them.
 //! - [`outcome`]: what a case gave: a table, figures, a plot.
 //! - [`criterion`]: what the benches of single steps gave, for the same page.
 //! - [`results`], [`plot`], [`history`], [`machine`]: what is written of it.
@@ -31,6 +32,7 @@ pub mod machine;
 pub mod memory;
 pub mod outcome;
 pub mod plot;
+pub mod projects;
 pub mod results;
 pub mod server;
 pub mod shipping;
