@@ -34,6 +34,8 @@ pub struct Effort {
     pub window: Duration,
     /// Events that are followed until they can be queried.
     pub shipped_events: u64,
+    /// Length of the soak.
+    pub soak: Duration,
 }
 
 /// The CPUs that we may use: servers get the first, the generator the rest.
@@ -56,6 +58,7 @@ impl Effort {
         warm_up: Duration::from_secs(1),
         window: Duration::from_secs(3),
         shipped_events: 4_000_000,
+        soak: Duration::from_secs(600),
     };
     /// To see whether all works.
     const QUICK: Self = Self {
@@ -63,6 +66,7 @@ impl Effort {
         warm_up: Duration::from_millis(200),
         window: Duration::from_millis(500),
         shipped_events: 300_000,
+        soak: Duration::from_secs(6),
     };
 }
 

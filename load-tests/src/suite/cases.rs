@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
 use super::server::Store;
 use super::throughput::{self, Load};
-use super::{disk, latency, memory, shipping, visible};
+use super::{disk, latency, memory, shipping, soak, visible};
 use crate::plan::Compression;
 use anyhow::Result;
 
@@ -29,6 +29,7 @@ enum Kind {
     Shipping,
     Visible,
     Memory,
+    Soak,
     Growth(Grows),
 }
 
@@ -64,7 +65,7 @@ const GZIP: Load = Load {
 };
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 16] = [
+pub const CASES: [Case; 17] = [
     case(
         "batches",
         "250 events of 998 B a request",
@@ -116,6 +117,7 @@ pub const CASES: [Case; 16] = [
         Kind::Visible,
     ),
     case("memory", "Resident memory", Kind::Memory),
+    case("soak", "Resident memory over a long load", Kind::Soak),
     case(
         "connections",
         "Cost by connections",
@@ -156,6 +158,7 @@ impl Case {
             Kind::Shipping => shipping::measure(bench),
             Kind::Visible => visible::measure(bench),
             Kind::Memory => memory::measure(bench),
+            Kind::Soak => soak::measure(bench),
             Kind::Growth(grows) => growth::measure(bench, grows),
         }?;
         self.name.clone_into(&mut outcome.name);

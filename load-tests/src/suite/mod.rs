@@ -6,7 +6,7 @@
 //! - [`cases`]: what is measured, as a table.
 //! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
 //! - [`server`], [`engine`]: the children, and [`child`]: what they share.
-//! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`memory`],
+//! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`memory`], [`soak`],
 //!   [`growth`]: one kind of case each.
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`inserts`]: the engine without us, by inserts that a [`tap`] has recorded.
@@ -36,6 +36,7 @@ pub mod projects;
 pub mod results;
 pub mod server;
 pub mod shipping;
+pub mod soak;
 pub mod tap;
 pub mod throughput;
 pub mod visible;

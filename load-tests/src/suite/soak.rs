@@ -1,0 +1,192 @@
+//! Resident memory over a long load that is shipped all the while.
+//!
+//! First the rate is found at which events become visible, then most of it is kept up, so that the
+//! log stays small. The engine's tables are emptied now and then, as nobody has the room for ten
+//! minutes of events.
+
+use super::bench::Bench;
+use super::engine::Engine;
+use super::outcome::{Line, Outcome, Plot, median};
+use super::server::{Contestant, Store};
+use super::visible::follow;
+use crate::plan::Mode;
+use crate::report::grouped;
+use crate::resources::ResourcePoint;
+use anyhow::Result;
+use std::time::{Duration, Instant};
+
+const CONNECTIONS: u16 = 256;
+/// Part of the rate that could be kept up.
+const PART: f64 = 0.8;
+/// How often tables are emptied and the log's age is read.
+const EMPTY_AFTER: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Length of the first and the last minute, in seconds; half of a run that has no two.
+const EDGE_SECONDS: f64 = 60.0;
+const MIB: f64 = (1 << 20) as f64;
+const OURS: Contestant = Contestant::Ours {
+    workers: 1,
+    store: Store::Memory,
+};
+
+/// Resident memory in MiB, by seconds.
+type Samples = Vec<(f64, f64)>;
+
+/// One run.
+///
+/// # Errors
+/// A server or the engine does not start, or a run fails.
+pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let engine = Engine::start(bench, &bench.cpus.beside_engine(OURS.cpus()).engine)?;
+    let kept_up = {
+        let (_server, mut plan) = engine.server(bench, OURS)?;
+        plan.connections = CONNECTIONS;
+        follow(bench, &engine, &plan)?.rows_per_second()
+    };
+    engine.empty()?;
+    let events_per_second = (kept_up * PART).max(1.0);
+    bench.say(&format!(
+        "  {} events/s can be kept up; {} for {} s",
+        grouped(kept_up),
+        grouped(events_per_second),
+        bench.effort.soak.as_secs()
+    ));
+    let (server, mut plan) = engine.server(bench, OURS)?;
+    plan.connections = CONNECTIONS;
+    plan.duration = bench.effort.soak;
+    plan.mode = Mode::Open { events_per_second };
+    let (mut emptied, mut looked) = (Instant::now(), Instant::now());
+    let mut age_seconds_max: f64 = 0.0;
+    let summary = bench.run_observed(&plan, &mut |_| {
+        // A server or an engine that died shows in the summary, as failures or as memory.
+        if emptied.elapsed() >= EMPTY_AFTER {
+            emptied = Instant::now();
+            let _ = engine.empty();
+        }
+        if looked.elapsed() >= LOOK_AGAIN {
+            looked = Instant::now();
+            let age = server.metric("millrace_unshipped_age_seconds");
+            age_seconds_max = age_seconds_max.max(age.unwrap_or_default());
+        }
+    })?;
+    let mut outcome = outcome(samples(&summary.resources));
+    outcome.notes.push(format!(
+        "{} of {} events/s acknowledged in requests of 250 over {CONNECTIONS} connections, log in \
+         memory, one worker; {} requests failed. The oldest event not yet in ClickHouse was at \
+         most {age_seconds_max:.1} s old.",
+        grouped(summary.events_per_second),
+        grouped(events_per_second),
+        summary.run.failed_requests
+    ));
+    if let Some(failure) = summary.first_failure {
+        outcome.notes.push(format!("The first failure: {failure}"));
+    }
+    outcome.figure("Millrace: events_per_second", summary.events_per_second);
+    outcome.figure("oldest unshipped event: seconds", age_seconds_max);
+    Ok(outcome)
+}
+
+fn samples(resources: &[ResourcePoint]) -> Samples {
+    let sample = |point: &ResourcePoint| {
+        let server = point.server?;
+        Some((point.at_seconds, server.rss_bytes as f64 / MIB))
+    };
+    resources.iter().filter_map(sample).collect()
+}
+
+fn outcome(samples: Samples) -> Outcome {
+    let begin = samples.first().map_or(0.0, |(at, _)| *at);
+    let end = samples.last().map_or(0.0, |(at, _)| *at);
+    let edge = EDGE_SECONDS.min((end - begin) / 2.0);
+    let between = |from: f64, to: f64| -> Samples {
+        let is_in = |(at, _): &&(f64, f64)| (from..=to).contains(at);
+        samples.iter().filter(is_in).copied().collect()
+    };
+    let middle = |samples: Samples| median(&samples.iter().map(|it| it.1).collect::<Vec<_>>());
+    let most = samples.iter().map(|it| it.1).fold(f64::NAN, f64::max);
+    let mut outcome = Outcome::with_columns(&["Millrace, one worker", "MiB"]);
+    for (name, value) in [
+        (
+            "first minute, median: mebibytes",
+            middle(between(begin, begin + edge)),
+        ),
+        (
+            "last minute, median: mebibytes",
+            middle(between(end - edge, end)),
+        ),
+        ("most: mebibytes", most),
+        (
+            "growth after the first minute: mebibytes_per_minute",
+            slope(&between(begin + edge, end)) * 60.0,
+        ),
+    ] {
+        let (row, unit) = name.split_once(": ").unwrap_or((name, ""));
+        let per = if unit.ends_with("_per_minute") {
+            " a minute"
+        } else {
+            ""
+        };
+        outcome.row([row.to_owned(), format!("{value:.1}{per}")]);
+        outcome.figure(name, value);
+    }
+    outcome.plot = Some(Plot {
+        x: "seconds".to_owned(),
+        y: "MiB resident".to_owned(),
+        log_scale: false,
+        lines: vec![Line {
+            name: format!("{CONNECTIONS} connections"),
+            points: samples,
+        }],
+    });
+    outcome
+}
+
+/// Of the straight line that is nearest to the points, by least squares; `NaN` if there is none.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x_mean, y_mean) = (mean(|point| point.0), mean(|point| point.1));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| {
+        let of = |(x, y): &(f64, f64)| of(x - x_mean, y - y_mean);
+        points.iter().map(of).sum::<f64>()
+    };
+    sum(&|x, y| x * y) / sum(&|x, _| x * x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_that_of_the_nearest_line() {
+        let line: Samples = (0..100)
+            .map(|x| (f64::from(x), 3.0 + 0.5 * f64::from(x)))
+            .collect();
+        assert!((slope(&line) - 0.5).abs() < 1e-9);
+        assert_eq!(slope(&[(0.0, 1.0), (1.0, 5.0), (2.0, 1.0)]), 0.0);
+        for none in [&[][..], &[(1.0, 1.0)]] {
+            assert!(slope(none).is_nan(), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_minute_is_told_from_the_last() {
+        // Grows by 10 MiB in the first minute and stays.
+        let at = |second: u32| (f64::from(second), 100.0 + f64::from(second.min(60)) / 6.0);
+        let outcome = outcome((0..=600).map(at).collect());
+        let figure = |name: &str| outcome.figures.get(name).copied().unwrap();
+        assert_eq!(figure("first minute, median: mebibytes"), 105.0);
+        assert_eq!(figure("last minute, median: mebibytes"), 110.0);
+        assert_eq!(figure("most: mebibytes"), 110.0);
+        let growth = figure("growth after the first minute: mebibytes_per_minute");
+        assert!(growth.abs() < 1e-9, "{growth}");
+        assert_eq!(outcome.rows[3][1], "0.0 a minute");
+    }
+
+    #[test]
+    fn a_short_run_is_two_halves() {
+        let outcome = outcome(vec![(0.0, 1.0), (1.0, 1.0), (2.0, 3.0), (3.0, 3.0)]);
+        assert_eq!(outcome.rows[0][1], "1.0");
+        assert_eq!(outcome.rows[1][1], "3.0");
+    }
+}
