@@ -31,9 +31,11 @@ pub fn write(options: &Options, report: &Report) -> Result<()> {
     }
     Entry::of(report).append(options)?;
     let history = history::read(&options.history)?;
-    let has_history = history.len() >= HISTORY_RUNS_MIN;
+    let runs = history::plot(&history);
+    // Runs of some cases only may have nothing that is followed.
+    let has_history = history.len() >= HISTORY_RUNS_MIN && !runs.lines.is_empty();
     if has_history {
-        let svg = plot::svg("Run by run", &history::plot(&history))?;
+        let svg = plot::svg("Run by run", &runs)?;
         save(&options.out.join("history.svg"), svg.as_bytes())?;
     }
     let page = page(report, &plots_from(options), has_history);
@@ -113,6 +115,7 @@ mod tests {
     use super::*;
     use crate::suite::machine::Machine;
     use crate::suite::outcome::{Line, Plot};
+    use std::path::PathBuf;
 
     fn report() -> Report {
         let mut outcome = Outcome::with_columns(&["connections", "events/s"]);
@@ -154,6 +157,37 @@ mod tests {
             assert!(page.contains(part), "{part} is not in\n{page}");
         }
         assert!(!page.contains("mean nothing"));
+    }
+
+    #[test]
+    fn runs_without_a_rate_that_is_followed_are_written_without_their_history() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            server: PathBuf::new(),
+            load: PathBuf::new(),
+            memory_dir: PathBuf::new(),
+            disk_dir: PathBuf::new(),
+            out: dir.path().join("report"),
+            results: dir.path().join("RESULTS.md"),
+            history: dir.path().join("history.jsonl"),
+            quick: false,
+            only: Vec::new(),
+            criterion: None,
+            clickhouse: None,
+            command: String::new(),
+        };
+        let mut report = report();
+        for (figure, has_history) in [
+            ("disk: shipping_cpu_us", false),
+            ("disk: shipping_cpu_us", false),
+            ("Millrace: events_per_second", true),
+        ] {
+            report.outcomes[0].figure(figure, 1.0);
+            write(&options, &report).unwrap();
+            let page = std::fs::read_to_string(&options.results).unwrap();
+            assert_eq!(page.contains("Run by run"), has_history, "{figure}");
+        }
+        assert_eq!(history::read(&options.history).unwrap().len(), 3);
     }
 
     #[test]
