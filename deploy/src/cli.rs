@@ -20,6 +20,15 @@ pub struct Cli {
     /// Print the keys and addresses of the first start again (serve)
     #[arg(long, global = true)]
     pub print_credentials: bool,
+    /// Kill this process at a place, as in group-synced:12
+    #[cfg(feature = "failpoints")]
+    #[arg(
+        long,
+        hide = true,
+        env = "MILLRACE_FAIL_POINT",
+        value_name = "POINT:NTH"
+    )]
+    pub fail_point: Option<millrace_log::fail_point::Armed>,
     /// The settings
     #[command(flatten)]
     pub settings: Settings,

@@ -50,6 +50,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return command_line(&error),
     };
+    #[cfg(feature = "failpoints")]
+    if let Some(armed) = cli.fail_point {
+        armed.arm();
+    }
     let supervised = matches!(cli.command, Some(Command::Clickhouse { parent: Some(_) }));
     let settings = &cli.settings;
     let started = logging::start(settings.log_format, &settings.log_level, supervised);

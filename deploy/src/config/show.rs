@@ -19,7 +19,7 @@ pub fn show(command: &Command, layers: &Layers, config: &Config) -> String {
     let mut lines = Vec::new();
     let settings = command
         .get_arguments()
-        .filter(|arg| arg.get_env().is_some() && arg.get_id() != "config");
+        .filter(|arg| arg.get_env().is_some() && arg.get_id() != "config" && !arg.is_hide_set());
     for arg in settings {
         let id = arg.get_id().as_str();
         let values: Vec<String> = layers

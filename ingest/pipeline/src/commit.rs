@@ -14,6 +14,7 @@ use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
 use crossbeam::channel::{Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
 use millrace_log::block::{Compressor, store_into};
+use millrace_log::fail_point::{FailPoint, pass};
 use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
 use millrace_rows::{Month, RowGroup, Table};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -153,12 +154,14 @@ impl Committer {
                 .increment(group.batches.len() as u64);
             self.bytes_committed.increment(group.bytes);
             self.group_requests.record(group.batches.len() as f64);
+            pass(FailPoint::GroupSynced);
             self.lane.synced.send_replace(position);
         }
         group.bytes = 0;
         for (groups, reply) in group.batches.drain(..) {
             // A client that went away does not change what is stored.
             let _ = reply.send(outcome.map(|position| (position, groups)));
+            pass(FailPoint::RequestAnswered);
         }
     }
 

@@ -16,6 +16,7 @@
 //! directory of segments: a frame below a checkpoint would never be shipped.
 
 use crate::CheckpointError;
+use crate::fail_point::{FailPoint, pass};
 use crate::fields::{put, u16_at, u32_at, u64_at};
 use crate::fs::Fs;
 use crate::log::is_want_of_room;
@@ -66,6 +67,7 @@ pub(crate) fn store(
         path: dir.join(FILE_NAME),
         source,
     };
+    pass(FailPoint::CheckpointDue);
     let mut written = write_temporary(fs, dir, floor, bytes);
     if written.as_ref().is_err_and(is_want_of_room) && fs.unlink(&dir.join(RESERVE_NAME)).is_ok() {
         // Only once the unlink is durable does the room count as free.
@@ -77,9 +79,13 @@ pub(crate) fn store(
         Err(error) if is_want_of_room(&error) => return Err(CheckpointError::DiskFull),
         Err(error) => return Err(io(error)),
     }
+    pass(FailPoint::CheckpointWritten);
     fs.rename(&dir.join(TEMPORARY_NAME), &dir.join(FILE_NAME))
-        .and_then(|()| fs.sync_dir(dir))
-        .map_err(io)
+        .map_err(io)?;
+    pass(FailPoint::CheckpointRenamed);
+    fs.sync_dir(dir).map_err(io)?;
+    pass(FailPoint::CheckpointStored);
+    Ok(())
 }
 
 fn write_temporary(fs: &dyn Fs, dir: &Path, floor: Floor, bytes: &[u8]) -> io::Result<()> {

@@ -95,6 +95,7 @@
 pub mod block;
 mod checkpoint;
 mod error;
+pub mod fail_point;
 mod fields;
 mod frame;
 pub mod fs;

@@ -1,5 +1,6 @@
 //! The writer: one frame after the other, one sync for all that were appended since the last.
 
+use crate::fail_point::{FailPoint, pass};
 use crate::frame::Encoder;
 use crate::fs::{File, Fs};
 use crate::recovery;
@@ -96,6 +97,7 @@ impl Log {
             let path = self.shared.path_of(active.number);
             self.shared.poison("write", &path, &error)
         })?;
+        pass(FailPoint::FrameAppended);
         let position = active.position();
         active.offset += frame_bytes;
         active.unsynced = true;
@@ -202,6 +204,7 @@ impl Log {
                 });
             }
         };
+        pass(FailPoint::SegmentMade);
         // Durable before anything older may be released: it continues the numbers.
         file.sync_data()
             .and_then(|()| self.shared.fs.sync_dir(&self.shared.dir))

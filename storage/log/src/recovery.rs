@@ -15,6 +15,7 @@
 //! appended to again.
 
 use crate::checkpoint::{self, Floor};
+use crate::fail_point::{FailPoint, pass};
 use crate::frame::FRAME_BYTES_MIN;
 use crate::fs::{File, Fs};
 use crate::quarantine;
@@ -69,7 +70,9 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
     for number in list_segments(&*fs, &dir)? {
         found.add(number)?;
     }
+    pass(FailPoint::RecoveryRead);
     found.finish_last()?;
+    pass(FailPoint::RecoveryRenamed);
     checkpoint::keep_reserve(&*fs, &dir);
     fs.sync_dir(&dir).map_err(failed("sync", &dir))?;
     let state = found.state();

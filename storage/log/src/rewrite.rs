@@ -4,6 +4,7 @@
 //! pages that a failed sync of the last process left behind *clean*, and which no further sync
 //! of that file would write ("fsyncgate"). A copy has pages of its own.
 
+use crate::fail_point::{FailPoint, pass};
 use crate::fs::{File, Fs};
 use crate::log::is_want_of_room;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, file_name};
@@ -49,7 +50,9 @@ fn copy_segment(
     to.allocate(end)?;
     to.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
     copy_range(from, &*to, SEGMENT_HEADER_BYTES..end, SEGMENT_HEADER_BYTES)?;
-    to.sync_data()
+    to.sync_data()?;
+    pass(FailPoint::RecoveryCopied);
+    Ok(())
 }
 
 /// Writes what is below `end` over itself, so that a sync has something to do.

@@ -1,5 +1,6 @@
 //! What the writer, the handles and the readers of one log have in common.
 
+use crate::fail_point::{FailPoint, pass};
 use crate::fs::{Fs, LockGuard};
 use crate::segment::{self, SEGMENT_HEADER_BYTES};
 use crate::{Poisoned, Position, Usage};
@@ -144,9 +145,11 @@ impl Shared {
         // Oldest first: should the power go in between, no hole is left.
         for &(number, bytes) in &gone {
             let path = self.path_of(number);
+            pass(FailPoint::SegmentDue);
             self.fs
                 .unlink(&path)
                 .map_err(|error| self.poison("unlink", &path, &error))?;
+            pass(FailPoint::SegmentDeleted);
             self.bytes_used.fetch_sub(bytes, Ordering::Relaxed);
         }
         if !gone.is_empty() {

@@ -16,6 +16,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use metrics::counter;
 use millrace_clickhouse::{InsertError, InsertOutcome, QueryError};
+use millrace_log::fail_point::{FailPoint, pass};
 use millrace_rows::{Month, RowKey, Table};
 use std::time::Duration;
 use uuid::Uuid;
@@ -100,9 +101,13 @@ impl Delivery<'_> {
                 return self.settle_after_restart(sink, table).await;
             }
         }
+        pass(FailPoint::InsertDue);
         let sent = sink
             .insert(self.insert_target, self.token, self.blocks)
             .await;
+        if sent.is_ok() {
+            pass(FailPoint::InsertAnswered);
+        }
         match sent {
             Ok(()) if self.in_doubt && !sink.tokens_are_atomic() => {
                 let is_there = self.is_present(sink).await?.unwrap_or(true);

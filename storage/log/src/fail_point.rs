@@ -1,0 +1,215 @@
+//! Places where a test has the process kill itself, as a crash at just that moment would.
+//!
+//! Only with the feature `failpoints`, which nothing that is shipped has: without it [`pass`] is
+//! empty, and no instruction of this is in the program. A point is a variant and not a text, as in
+//! the `fail` crate, so that a misspelt one does not compile and a test can list them all; and as
+//! killing is the only thing a point does, a counter is all there is to one.
+//!
+//! Those of the layer above are here as well: whoever arms a point wants to choose from one list.
+
+/// A place that a process may be killed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailPoint {
+    /// A frame was written and not synced.
+    FrameAppended,
+    /// A group was synced and nobody of it was answered.
+    GroupSynced,
+    /// A request was answered; others of its group may not have been.
+    RequestAnswered,
+    /// A new segment was made, its name is not durable.
+    SegmentMade,
+    /// A checkpoint is about to be written.
+    CheckpointDue,
+    /// The new checkpoint was written and does not have its name.
+    CheckpointWritten,
+    /// It has its name, which is not durable.
+    CheckpointRenamed,
+    /// It is durable; nothing was sent or released on its strength.
+    CheckpointStored,
+    /// An insert is about to be sent.
+    InsertDue,
+    /// ClickHouse answered that it is stored, and nobody knows yet.
+    InsertAnswered,
+    /// A segment is about to be deleted.
+    SegmentDue,
+    /// It was, which is not durable.
+    SegmentDeleted,
+    /// At a start: all segments were read, nothing was changed.
+    RecoveryRead,
+    /// At a start: the last segment was copied, the copy does not have its name.
+    RecoveryCopied,
+    /// At a start: it has its name, which is not durable.
+    RecoveryRenamed,
+}
+
+impl FailPoint {
+    /// All of them, in the order in which a batch passes them.
+    pub const ALL: [Self; 15] = [
+        Self::FrameAppended,
+        Self::GroupSynced,
+        Self::RequestAnswered,
+        Self::SegmentMade,
+        Self::CheckpointDue,
+        Self::CheckpointWritten,
+        Self::CheckpointRenamed,
+        Self::CheckpointStored,
+        Self::InsertDue,
+        Self::InsertAnswered,
+        Self::SegmentDue,
+        Self::SegmentDeleted,
+        Self::RecoveryRead,
+        Self::RecoveryCopied,
+        Self::RecoveryRenamed,
+    ];
+
+    /// As it is typed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FrameAppended => "frame-appended",
+            Self::GroupSynced => "group-synced",
+            Self::RequestAnswered => "request-answered",
+            Self::SegmentMade => "segment-made",
+            Self::CheckpointDue => "checkpoint-due",
+            Self::CheckpointWritten => "checkpoint-written",
+            Self::CheckpointRenamed => "checkpoint-renamed",
+            Self::CheckpointStored => "checkpoint-stored",
+            Self::InsertDue => "insert-due",
+            Self::InsertAnswered => "insert-answered",
+            Self::SegmentDue => "segment-due",
+            Self::SegmentDeleted => "segment-deleted",
+            Self::RecoveryRead => "recovery-read",
+            Self::RecoveryCopied => "recovery-copied",
+            Self::RecoveryRenamed => "recovery-renamed",
+        }
+    }
+}
+
+/// To be called at the place. Kills the process if it was armed for this passing.
+#[cfg(not(feature = "failpoints"))]
+#[inline(always)]
+pub const fn pass(_point: FailPoint) {}
+
+#[cfg(feature = "failpoints")]
+pub use armed::{Armed, pass};
+
+#[cfg(feature = "failpoints")]
+mod armed {
+    use super::FailPoint;
+    use rustix::process::{Signal, getpid, kill_process};
+    use std::io::Write;
+    use std::str::FromStr;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    static ARMED: OnceLock<Armed> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    /// Which passing of which point kills, written `POINT:NTH` or `POINT:NTH+MILLISECONDS`, the
+    /// latter so long after it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Armed {
+        point: FailPoint,
+        /// From 1.
+        nth: u64,
+        delay: Duration,
+    }
+
+    impl FromStr for Armed {
+        type Err = String;
+
+        fn from_str(text: &str) -> Result<Self, String> {
+            let form = || "give POINT:NTH or POINT:NTH+MILLISECONDS".to_owned();
+            let (name, when) = text.split_once(':').ok_or_else(form)?;
+            let (nth, delay_ms) = when.split_once('+').unwrap_or((when, "0"));
+            let point = FailPoint::ALL.into_iter().find(|it| it.name() == name);
+            let point = point.ok_or_else(|| format!("there is no fail point {name}"))?;
+            Ok(Self {
+                point,
+                nth: nth.parse().map_err(|_| form())?,
+                delay: Duration::from_millis(delay_ms.parse().map_err(|_| form())?),
+            })
+        }
+    }
+
+    impl Armed {
+        /// Arms the process. Once only: later calls change nothing.
+        pub fn arm(self) {
+            ARMED.get_or_init(|| self);
+        }
+    }
+
+    /// To be called at the place. Kills the process if it was [armed](Armed::arm) for this
+    /// passing.
+    pub fn pass(point: FailPoint) {
+        let Some(armed) = ARMED.get().filter(|armed| armed.point == point) else {
+            return;
+        };
+        if PASSED.fetch_add(1, Ordering::Relaxed) + 1 != armed.nth {
+            return;
+        }
+        let _ = writeln!(std::io::stderr(), "fail point {}", point.name());
+        if armed.delay.is_zero() {
+            die();
+        }
+        let delay = armed.delay;
+        let killer = std::thread::Builder::new().spawn(move || {
+            std::thread::sleep(delay);
+            die();
+        });
+        if killer.is_err() {
+            die();
+        }
+    }
+
+    /// No destructor runs, nothing is flushed.
+    fn die() -> ! {
+        // The process cannot fail to be allowed to kill itself.
+        let _ = kill_process(getpid(), Signal::KILL);
+        loop {
+            std::thread::park();
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_point_is_armed_by_name_passing_and_delay() {
+            let armed = |point, nth, delay_ms| Armed {
+                point,
+                nth,
+                delay: Duration::from_millis(delay_ms),
+            };
+            for (text, expected) in [
+                ("group-synced:12", armed(FailPoint::GroupSynced, 12, 0)),
+                ("insert-due:3+7", armed(FailPoint::InsertDue, 3, 7)),
+            ] {
+                assert_eq!(text.parse(), Ok(expected), "{text}");
+            }
+            for text in [
+                "",
+                "group-synced",
+                "group-synced:",
+                "nowhere:1",
+                "group-synced:1+x",
+            ] {
+                assert!(text.parse::<Armed>().is_err(), "{text}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FailPoint;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_point_has_a_name_of_its_own() {
+        let names: HashSet<_> = FailPoint::ALL.map(FailPoint::name).into();
+        assert_eq!(names.len(), FailPoint::ALL.len());
+    }
+}
