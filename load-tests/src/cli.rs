@@ -156,6 +156,9 @@ pub struct EventArgs {
     /// Part of the requests that are historical migrations of the past year, 0 to 1.
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub historical_share: f64,
+    /// Part of the requests that have one event to be rejected, 0 to 1.
+    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    pub rejected_share: f64,
     /// First eight hexadecimal digits of all uuids; random by default.
     #[arg(long, value_name = "HEX", value_parser = run_id)]
     pub run_id: Option<u32>,
@@ -276,6 +279,7 @@ impl RunArgs {
         plan.compression = self.events.compression;
         plan.compression_level = self.events.compression_level;
         plan.historical_share = self.events.historical_share;
+        plan.rejected_share = self.events.rejected_share;
         plan.warm_up = self.load.warm_up.into();
         plan.duration = self.load.duration.into();
         plan.timeout = self.load.timeout.into();

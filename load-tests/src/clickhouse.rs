@@ -41,6 +41,9 @@ impl fmt::Debug for ClickHouse {
 impl ClickHouse {
     /// Where events are unless something else is said.
     pub const TABLE: &'static str = "millrace.events";
+    /// Where events are if some were rejected: each is either in the one table or in the other.
+    pub const ACCEPTED_AND_REJECTED: &'static str = "(SELECT uuid FROM millrace.events UNION ALL \
+        SELECT toUUIDOrZero(JSONExtractString(raw, 'uuid')) AS uuid FROM millrace.rejected_events)";
 
     /// The ClickHouse of a credentials file.
     #[must_use]

@@ -78,6 +78,10 @@ pub struct Plan {
     pub compression_level: i32,
     /// Part of the requests that are historical migrations of the past year, 0 to 1.
     pub historical_share: f64,
+    /// Part of the requests that have one event to be rejected, 0 to 1. Such a request is
+    /// acknowledged if just that one was.
+    #[serde(default)]
+    pub rejected_share: f64,
     /// Time before the window in which figures are taken.
     pub warm_up: Duration,
     /// Length of that window.
@@ -117,6 +121,7 @@ impl Plan {
             compression: Compression::None,
             compression_level: 1,
             historical_share: 0.0,
+            rejected_share: 0.0,
             warm_up: Duration::from_secs(2),
             duration: Duration::from_secs(10),
             requests_max: None,
@@ -150,6 +155,14 @@ impl Plan {
         ensure!(
             (0.0..=1.0).contains(&self.historical_share),
             "--historical-share must be 0 to 1"
+        );
+        ensure!(
+            (0.0..=1.0).contains(&self.rejected_share),
+            "--rejected-share must be 0 to 1"
+        );
+        ensure!(
+            self.rejected_share == 0.0 || self.batch_events > 1,
+            "--rejected-share needs --batch-events of at least 2: one stays good"
         );
         ensure!(
             !self.duration.is_zero(),
@@ -257,11 +270,16 @@ mod tests {
     fn a_plan_that_cannot_run_says_why() {
         let good = Plan::new("http://h", "key");
         type Break = fn(&mut Plan);
-        let cases: [(&str, Break); 6] = [
+        let cases: [(&str, Break); 8] = [
             ("--connections", |plan| plan.connections = 0),
             ("--threads", |plan| plan.threads = 0),
             ("--batch-events", |plan| plan.batch_events = 0),
             ("--historical-share", |plan| plan.historical_share = 1.5),
+            ("--rejected-share", |plan| plan.rejected_share = -0.1),
+            ("--batch-events", |plan| {
+                plan.rejected_share = 0.5;
+                plan.batch_events = 1;
+            }),
             ("--rate", |plan| {
                 plan.mode = Mode::Open {
                     events_per_second: 0.0,

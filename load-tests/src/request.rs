@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// `true` and `false` in the same number of bytes.
 const HISTORICAL_TEXT: [&[u8; 5]; 2] = [b"false", b"true "];
+/// What makes an event one of a person, and what leaves it without and so to be rejected.
+const DISTINCT_ID_TEXT: [&[u8; 11]; 2] = [b"distinct_id", b"distinct_??"];
 /// Historical requests take the months of the past year in turn; each request has one month, as an
 /// importer that reads in order of time would send them.
 const HISTORICAL_MONTHS: u32 = 12;
@@ -36,6 +38,8 @@ pub struct Request {
     connection: u16,
     batch: u32,
     historical_share: f64,
+    rejected_share: f64,
+    has_rejected: bool,
     head: String,
     encoder: Encoder,
     compressed: Vec<u8>,
@@ -50,6 +54,8 @@ struct Spots {
     key: Range<usize>,
     historical_at: usize,
     sent_at: usize,
+    /// Of the first event.
+    distinct_id_at: usize,
     uuids_at: Vec<usize>,
     timestamp_after_uuid: usize,
 }
@@ -84,6 +90,8 @@ impl Request {
             connection,
             batch: 0,
             historical_share: plan.historical_share,
+            rejected_share: plan.rejected_share,
+            has_rejected: false,
             head,
             encoder,
             compressed: Vec::new(),
@@ -110,6 +118,7 @@ impl Request {
         let now = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
         let turn = self.keys.turn(self.connections, self.connection, batch);
         let historical = is_historical(turn.number, self.historical_share);
+        self.has_rejected = is_rejected(turn.number, self.rejected_share);
         let happened = if historical {
             let month = i64::from(turn.number % HISTORICAL_MONTHS);
             now - HISTORICAL_AGE_MIN_SECONDS - month * MONTH_SECONDS
@@ -122,6 +131,7 @@ impl Request {
             &mut self.body
         };
         self.spots.patch(body, batch, historical, now, happened);
+        self.spots.patch_distinct_id(body, self.has_rejected);
         if self.keys.projects() > 1 {
             self.spots.patch_key(body, turn.key);
         }
@@ -129,6 +139,12 @@ impl Request {
             self.compress()?;
         }
         Ok(batch)
+    }
+
+    /// Whether one event of the batch is to be rejected.
+    #[must_use]
+    pub const fn has_rejected(&self) -> bool {
+        self.has_rejected
     }
 
     /// The request as it goes over the wire.
@@ -171,6 +187,11 @@ impl Spots {
         }
     }
 
+    fn patch_distinct_id(&self, body: &mut [u8], rejected: bool) {
+        let [good, bad] = DISTINCT_ID_TEXT;
+        put(body, self.distinct_id_at, if rejected { bad } else { good });
+    }
+
     fn patch_key(&self, body: &mut [u8], key: &str) {
         let spot = body.get_mut(self.key.clone()).unwrap_or_default();
         let bytes = [b'"'].into_iter().chain(key.bytes()).chain([b'"']);
@@ -195,6 +216,14 @@ fn is_historical(number: u32, share: f64) -> bool {
     ((f64::from(number) + 1.0) * share).floor() > before
 }
 
+/// Whether a request has an event to be rejected: evenly spread, and whatever its share among the
+/// historical ones, too.
+fn is_rejected(number: u32, share: f64) -> bool {
+    /// 2 to the 32nd, divided by the golden ratio.
+    const STEP: u32 = 0x9e37_79b9;
+    f64::from(number.wrapping_mul(STEP)) < share * f64::from(u32::MAX)
+}
+
 /// The body with every field that changes at its full width.
 fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
     let mut body = "{\"api_key\":".to_owned();
@@ -211,6 +240,7 @@ fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
         key,
         historical_at,
         sent_at,
+        distinct_id_at: 0,
         uuids_at: Vec::new(),
         timestamp_after_uuid: TEXT_BYTES,
     };
@@ -224,6 +254,11 @@ fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
         let event = shape::event(index, &id.to_uuid().to_string(), plan.event_bytes);
         if index > 0 {
             body.push(',');
+        }
+        if index == 0 {
+            let [good, _] = DISTINCT_ID_TEXT;
+            let at = event.json.as_bytes().windows(good.len());
+            spots.distinct_id_at = body.len() + at.take_while(|window| window != good).count();
         }
         spots.uuids_at.push(body.len() + event.uuid_at);
         spots.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
@@ -379,6 +414,29 @@ mod tests {
                 assert_eq!(value["batch"].as_array().unwrap().len(), 250);
             }
         }
+    }
+
+    #[test]
+    fn the_rejected_share_has_one_event_without_a_person() {
+        let mut plan = Plan::new("http://h", "key");
+        plan.batch_events = 2;
+        plan.historical_share = 0.5;
+        plan.rejected_share = 0.25;
+        let mut request = request(&plan);
+        let mut rejected = [0, 0];
+        for _ in 0..400 {
+            request.prepare(AT).unwrap();
+            let value: Value = serde_json::from_slice(body(request.wire())).unwrap();
+            let is_bad = value["batch"][0]["distinct_id"].is_null();
+            assert_eq!(is_bad, request.has_rejected());
+            assert!(value["batch"][1]["distinct_id"].is_string());
+            let historical = value["historical_migration"] == true;
+            rejected[usize::from(historical)] += usize::from(is_bad);
+        }
+        assert!(
+            rejected.iter().all(|count| (45..55).contains(count)),
+            "{rejected:?}"
+        );
     }
 
     #[test]

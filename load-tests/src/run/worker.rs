@@ -132,7 +132,11 @@ impl Drive {
         let sent = Instant::now();
         let wire = self.request.wire();
         let exchange = timeout(self.shared.plan.timeout, connection.exchange(wire)).await;
-        let outcome = exchange.map_or_else(|_| Outcome::timeout(), Outcome::of);
+        let has_rejected = self.request.has_rejected();
+        let outcome = exchange.map_or_else(
+            |_| Outcome::timeout(),
+            |exchange| Outcome::of(exchange, has_rejected),
+        );
         let answered = Instant::now();
         let in_window = in_window(self.shared.plan.mode, times, due, answered);
         let at = answered.saturating_duration_since(times.start);
@@ -193,7 +197,7 @@ impl Drive {
 }
 
 impl Outcome {
-    fn of(exchange: Result<Answer<'_>, ExchangeError>) -> Self {
+    fn of(exchange: Result<Answer<'_>, ExchangeError>, has_rejected: bool) -> Self {
         let answer = match exchange {
             Ok(answer) => answer,
             Err(error) => {
@@ -206,11 +210,16 @@ impl Outcome {
         };
         let reusable = answer.reusable;
         // A 200 may list rejected events, which are then not where `verify` looks for them.
-        if answer.status == 200 && !contains(answer.body, b"\"rejected") {
+        let is_whole = if has_rejected {
+            contains(answer.body, b"\"rejected_count\":1,")
+        } else {
+            !contains(answer.body, b"\"rejected")
+        };
+        if answer.status == 200 && is_whole {
             return Self::Acknowledged { reusable };
         }
         let reason = match answer.status {
-            200 => "status 200 with rejected events".to_owned(),
+            200 => "status 200 with other rejected events than expected".to_owned(),
             status => format!("status {status}"),
         };
         let shown = answer.body.len().min(DETAIL_BYTES_MAX);

@@ -28,7 +28,7 @@ fn what_is_not_acknowledged_is_counted_by_reason_and_not_in_the_ledger() {
     assert_eq!(summary.run.failed_requests, 5);
     for (reason, count) in [
         ("status 503", 1),
-        ("status 200 with rejected events", 1),
+        ("status 200 with other rejected events than expected", 1),
         ("connection closed without an answer", 2),
         ("answer has no Content-Length", 1),
     ] {
