@@ -2,6 +2,7 @@
 
 mod target;
 
+use crate::crash_command::CrashArgs;
 use crate::suite_command::SuiteArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -36,7 +37,7 @@ Examples:
     millrace-load --url http://127.0.0.1:9000 --key any --json b.json
     millrace-load compare a.json b.json --html both.html
 
-Exit codes: 0 good; 1 the answer is no (verify, max-rate); 2 it could not be done.
+Exit codes: 0 good; 1 the answer is no (verify, max-rate, crash); 2 it could not be done.
 Requests that fail during a run are part of its report, not of the exit code.";
 
 /// Load generator and verifier for analytics capture endpoints.
@@ -88,6 +89,12 @@ pub enum Command {
     /// Starts servers and yardsticks itself, on CPUs of their own, and runs them in turn, round by
     /// round. Needs `taskset`.
     Suite(SuiteArgs),
+    /// Kill servers again and again and check that nothing acknowledged is lost or doubled.
+    ///
+    /// Starts servers itself, on folders of their own. Exits with 1 if anything is wrong, and keeps the
+    /// folder. Needs a server built with `--features failpoints`, and `strace` for kills at a
+    /// system call of the engine.
+    Crash(CrashArgs),
 }
 
 /// Options of `run`.

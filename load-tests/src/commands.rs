@@ -1,6 +1,7 @@
 //! What each command does.
 
 use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, OutputArgs, RunArgs, VerifyArgs};
+use crate::crash_command::{self, CrashArgs};
 use crate::suite_command::{self, SuiteArgs};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -128,6 +129,11 @@ pub fn drain_server(args: &DrainServerArgs) -> Result<ExitCode> {
 /// Measures everything.
 pub fn suite(args: SuiteArgs) -> Result<ExitCode> {
     suite_command::run(args, &stop_on_interrupt()?)
+}
+
+/// Kills servers; exit code 1 if anything was lost or doubled.
+pub fn crash(args: &CrashArgs) -> Result<ExitCode> {
+    crash_command::run(args, &stop_on_interrupt()?)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

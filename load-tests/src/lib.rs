@@ -21,6 +21,7 @@
 //! - [`command_line`]: how a run was asked for.
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
 //! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
+//! - [`mod@crash`]: the server killed again and again, and nothing acknowledged lost or doubled.
 //! - [`process`]: CPU time and memory of the processes involved, [`resources`]: over time, and
 //!   [`threads`]: thread by thread.
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod clickhouse;
 pub mod command_line;
 pub mod compare;
 pub mod connection;
+pub mod crash;
 pub mod credentials;
 pub mod event_id;
 pub mod html;

@@ -1,8 +1,10 @@
-//! CPU time and memory of processes, from `/proc`.
+//! Processes: CPU time and memory, from `/proc`, and what children print.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader};
+use std::process::ChildStdout;
 
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,27 @@ impl Usage {
             rss_bytes: field(21)? * rustix::param::page_size() as u64,
         })
     }
+}
+
+/// Waits until a child prints a line that is the one; `None` if it closes its output before. What it prints
+/// later is dropped, as a full pipe would stop it, and a closed one might end it.
+///
+/// # Errors
+/// The output cannot be read.
+pub fn wait_for_line(output: ChildStdout, is_it: impl Fn(&str) -> bool) -> Result<Option<String>> {
+    let mut output = BufReader::new(output);
+    let mut line = String::new();
+    while output.read_line(&mut line).context("a child's output")? > 0 {
+        if is_it(&line) {
+            std::thread::Builder::new()
+                .name("child-output".to_owned())
+                .spawn(move || std::io::copy(&mut output, &mut std::io::sink()))
+                .context("cannot start a thread")?;
+            return Ok(Some(line));
+        }
+        line.clear();
+    }
+    Ok(None)
 }
 
 /// Keeps the calling thread on one CPU.

@@ -1,7 +1,7 @@
 //! A child process that listens somewhere, with a folder of its own.
 
+use crate::process::wait_for_line;
 use anyhow::{Context, Result, bail};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use tempfile::TempDir;
@@ -64,20 +64,10 @@ impl Child {
         &self.url
     }
 
-    /// What is printed later is dropped, as a full pipe would stop the process.
     fn wait_for_url(&mut self, output: ChildStdout) -> Result<String> {
-        let mut output = BufReader::new(output);
-        let mut line = String::new();
-        while output.read_line(&mut line).context("stdout")? > 0 {
-            if let Some(url) = url_in(&line) {
-                let url = url.to_owned();
-                std::thread::Builder::new()
-                    .name("child-output".to_owned())
-                    .spawn(move || std::io::copy(&mut output, &mut std::io::sink()))
-                    .context("cannot start a thread")?;
-                return Ok(url);
-            }
-            line.clear();
+        let line = wait_for_line(output, |line| url_in(line).is_some())?;
+        if let Some(url) = line.as_deref().and_then(url_in) {
+            return Ok(url.to_owned());
         }
         let status = self.process.wait().context("wait")?;
         let errors = std::fs::read_to_string(self.folder().join("stderr")).unwrap_or_default();

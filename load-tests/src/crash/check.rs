@@ -1,0 +1,109 @@
+//! What must be true once everything runs again.
+
+use super::subject::Subject;
+use crate::clickhouse::ClickHouse;
+use crate::ledger::Ledger;
+use crate::verify::{Verdict, verify};
+use anyhow::{Context, Result};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long to wait for the next row. The engine's supervisor alone may wait ten seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long shipped segments may take to go.
+const EMPTY_MAX: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Segments that stay when all is shipped: the one being written, and one that is just done.
+const SEGMENTS_MAX: usize = 2;
+/// The reason that the generator's rejected events are rejected for.
+const REJECTED_FOR: &str = "missing_distinct_id";
+/// What the server says when a token was spent on rows that are not there.
+const RESENT: &str = "rows in doubt are not there and are sent again";
+
+/// Rejected events.
+#[derive(Debug)]
+pub struct Rejected {
+    /// How many there are.
+    pub events: u64,
+    /// What is wrong with them.
+    pub wrong: Option<String>,
+}
+
+/// Compares the ledger with ClickHouse, as soon as all has been shipped.
+///
+/// # Errors
+/// ClickHouse does not answer.
+pub async fn compare(ledger: &Ledger, clickhouse: &ClickHouse) -> Result<Verdict> {
+    verify(ledger, clickhouse, PATIENCE).await
+}
+
+/// Compares the operator's list with the table.
+///
+/// # Errors
+/// ClickHouse does not answer, or the command fails.
+pub async fn rejected(subject: &Subject<'_>, clickhouse: &ClickHouse) -> Result<Rejected> {
+    let counted = "SELECT count() FROM millrace.rejected_events FORMAT TabSeparated";
+    let events = clickhouse.number(counted).await?;
+    let output = subject.operate(&["rejected", "list", "--limit", "4000000000"])?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let listed = text.lines().filter(|line| line.contains(REJECTED_FOR));
+    let listed = listed.count() as u64;
+    let wrong = (listed != events)
+        .then(|| format!("`rejected list` shows {listed} events, the table has {events}"));
+    Ok(Rejected { events, wrong })
+}
+
+/// What should not be there: segments that were shipped, rows set aside, damage.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn leftovers(ingest_dir: &Path) -> Result<Vec<String>> {
+    let mut wrongs = Vec::new();
+    for lane in ["live", "historical"] {
+        let log = ingest_dir.join("log").join(lane);
+        let deadline = Instant::now() + EMPTY_MAX;
+        loop {
+            let names = names_in(&log)?;
+            let segments = names.iter().filter(|name| name.ends_with(".log")).count();
+            if segments <= SEGMENTS_MAX {
+                break;
+            }
+            if Instant::now() >= deadline {
+                wrongs.push(format!(
+                    "{segments} {lane} segments stay, though all is shipped"
+                ));
+                break;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        for dir in [log.join("quarantine"), ingest_dir.join("poison").join(lane)] {
+            let names = names_in(&dir)?;
+            if !names.is_empty() {
+                wrongs.push(format!("in {}: {}", dir.display(), names.join(", ")));
+            }
+        }
+    }
+    Ok(wrongs)
+}
+
+/// How often rows were sent again although their token was spent.
+#[must_use]
+pub fn resent_blocks(said: &str) -> u64 {
+    said.lines().filter(|line| line.contains(RESENT)).count() as u64
+}
+
+/// The names in a folder; none if there is no such folder.
+fn names_in(dir: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", dir.display())),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}

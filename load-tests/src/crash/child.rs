@@ -1,0 +1,117 @@
+//! One process under test: started, watched, killed.
+
+use crate::process::wait_for_line;
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running process with its children, all killed when this is dropped.
+#[derive(Debug)]
+pub struct Child {
+    process: Process,
+}
+
+/// What came of a start.
+#[derive(Debug)]
+pub enum Start {
+    /// It is up.
+    Up {
+        /// The process.
+        child: Child,
+        /// The line that said so.
+        line: String,
+        /// From the start to that line.
+        took: Duration,
+    },
+    /// It ended before it was up.
+    Ended(ExitStatus),
+}
+
+impl Child {
+    /// Starts a program and waits until it prints a line with `ready` in it. What it writes to standard
+    /// error is appended to a file.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(mut command: Command, stderr: &Path, ready: &str) -> Result<Start> {
+        let errors = OpenOptions::new().create(true).append(true).open(stderr);
+        let started = Instant::now();
+        let mut process = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors.with_context(|| format!("cannot write {}", stderr.display()))?)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        let output = process.stdout.take().context("stdout")?;
+        let mut child = Self { process };
+        match wait_for_line(output, |line| line.contains(ready))? {
+            Some(line) => Ok(Start::Up {
+                child,
+                line,
+                took: started.elapsed(),
+            }),
+            None => Ok(Start::Ended(child.wait()?)),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    /// Whether it has ended; never unclear but when it was not ours.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.process.try_wait().context("wait")?.is_some())
+    }
+
+    /// Kills it alone.
+    pub fn kill(&self) {
+        // It fails only when it has ended.
+        let _ = kill_process(self.pid(), Signal::KILL);
+    }
+
+    /// Kills it with all its children.
+    pub fn kill_all(&self) {
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        self.process.wait().context("wait")
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill_all();
+        let _ = self.process.wait();
+    }
+}
+
+/// The children of a process.
+#[must_use]
+pub fn children_of(pid: Pid) -> Vec<Pid> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    let listed = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        // A thread may end while we look.
+        std::fs::read_to_string(task.path().join("children")).ok()
+    });
+    let mut children = Vec::new();
+    for text in listed {
+        let pids = text.split_ascii_whitespace();
+        children.extend(pids.filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+    }
+    children
+}

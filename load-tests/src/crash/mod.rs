@@ -1,0 +1,164 @@
+//! Kills the server again and again and counts what it had acknowledged.
+//!
+//! A server of its own is started on an empty folder, loaded, killed, started again on what is
+//! there, and so on; every few kills, and at the folder's end, ClickHouse is compared with the ledger
+//! of what was acknowledged. Rows are counted plainly, with merges stopped, accepted and rejected
+//! events alike. Then comes the next folder: the engine would otherwise spend its time on parts that
+//! nobody merges.
+//!
+//! - [`kill`]: who is killed, and when; drawn from a seed.
+//! - [`subject`]: the processes, in one of two layouts; [`child`]: one of them.
+//! - [`life`]: a folder from its first start to its last comparison.
+//! - [`check`]: that comparison.
+//! - [`strace`]: a kill at one system call of the engine.
+//! - [`report`]: what came of it.
+
+pub mod check;
+pub mod child;
+pub mod kill;
+pub mod life;
+pub mod report;
+pub mod strace;
+pub mod subject;
+
+use crate::run::Stop;
+use anyhow::{Result, ensure};
+use kill::{Kill, Kind};
+use life::Life;
+use report::Report;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use subject::Layout;
+use tempfile::TempDir;
+
+/// What is to be done, and with what.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server's program, built with the feature `failpoints` if any of the kinds needs it.
+    pub server: PathBuf,
+    /// Data folders are made in here, and removed but for those with something wrong in them.
+    pub dir: PathBuf,
+    /// Kills in all.
+    pub kills: u32,
+    /// Kills after which the next folder is begun.
+    pub folder_kills: u32,
+    /// Kills after which ClickHouse is compared with the ledger.
+    pub check_kills: u32,
+    /// Kinds of kills, all equally often.
+    pub kinds: Vec<Kind>,
+    /// Which processes there are; folders take them in turn.
+    pub layouts: Vec<Layout>,
+    /// Folders at the same time.
+    pub jobs: usize,
+    /// Decides kinds, moments and order.
+    pub seed: u64,
+    /// Events sent per second to one server.
+    pub events_per_second: f64,
+    /// Part of the requests that are historical, 0 to 1.
+    pub historical_share: f64,
+    /// Part of the requests with an event to be rejected, 0 to 1.
+    pub rejected_share: f64,
+}
+
+impl Options {
+    /// Every kind of kill and both layouts.
+    #[must_use]
+    pub fn new(server: PathBuf, dir: PathBuf, kills: u32) -> Self {
+        Self {
+            server,
+            dir,
+            kills,
+            folder_kills: 25,
+            check_kills: 10,
+            kinds: Kind::all(),
+            layouts: Layout::ALL.to_vec(),
+            jobs: 1,
+            seed: rand::random(),
+            events_per_second: 8_000.0,
+            historical_share: 0.25,
+            rejected_share: 0.25,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(
+            !self.kinds.is_empty(),
+            "there is no kind of kill to choose from"
+        );
+        ensure!(
+            !self.layouts.is_empty(),
+            "there is no layout to choose from"
+        );
+        ensure!(self.kills > 0, "--kills must be at least 1");
+        ensure!(self.folder_kills > 0, "--folder-kills must be at least 1");
+        ensure!(self.check_kills > 0, "--check-kills must be at least 1");
+        ensure!(self.jobs > 0, "--jobs must be at least 1");
+        Ok(())
+    }
+}
+
+/// Kills so often, unless stopped; `say` is told what is going on.
+///
+/// What is lost or doubled is in the report and no error.
+///
+/// # Errors
+/// The server does not start, or the machine does not let us.
+pub fn crash(options: &Options, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> Result<Report> {
+    options.check()?;
+    let folder_kills = options.folder_kills;
+    let kills = kill::draw(&options.kinds, options.kills, folder_kills, options.seed);
+    let folders: Vec<&[Kill]> = kills.chunks(folder_kills as usize).collect();
+    let next = AtomicUsize::new(0);
+    let outcome = Mutex::new((Report::new(options.seed), None));
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.min(folders.len()) {
+            scope.spawn(|| {
+                while let Some((number, kills)) = take(&next, &folders) {
+                    if stop.is_asked() {
+                        return;
+                    }
+                    let lived = live(options, number, kills, stop, say);
+                    let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                    match lived {
+                        Ok(report) => outcome.0.add(report),
+                        Err(error) => {
+                            stop.ask();
+                            outcome.1.get_or_insert(error);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match outcome.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        (_, Some(error)) => Err(error),
+        (report, None) => Ok(report),
+    }
+}
+
+fn take<'a>(next: &AtomicUsize, folders: &[&'a [Kill]]) -> Option<(usize, &'a [Kill])> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    Some((number, *folders.get(number)?))
+}
+
+/// One folder.
+fn live(
+    options: &Options,
+    number: usize,
+    kills: &[Kill],
+    stop: &Stop,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Report> {
+    let dir = TempDir::with_prefix_in("millrace-crash-", &options.dir)?;
+    let layout = options.layouts.iter().cycle().nth(number);
+    let layout = layout.copied().unwrap_or(Layout::Serve);
+    let lived = Life::new(options, layout, dir.path(), say).and_then(|life| life.live(kills, stop));
+    if !lived.as_ref().is_ok_and(|report| report.wrongs.is_empty()) {
+        say(&format!(
+            "what is there is kept in {}",
+            dir.keep().display()
+        ));
+    }
+    lived
+}

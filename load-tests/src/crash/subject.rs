@@ -1,0 +1,356 @@
+//! The processes under test.
+
+use super::Options;
+use super::child::{Child, Start, children_of};
+use super::kill::Victim;
+use crate::clickhouse::ClickHouse;
+use crate::credentials::Credentials;
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// How long an engine may take to come back. Its supervisor waits up to ten seconds between starts.
+const ENGINE_WAIT: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Threads that take requests: several, so that groups have several requests.
+const WORKERS: &str = "2";
+const FAIL_POINT_VARIABLE: &str = "MILLRACE_FAIL_POINT";
+/// Variables that a server under test keeps: where its engine is.
+const KEPT_VARIABLES: [&str; 2] = ["MILLRACE_LIBCHDB", "MILLRACE_TEST_"];
+
+/// Which processes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Layout {
+    /// `millrace serve`, whose child the engine is.
+    Serve,
+    /// `millrace ingest` and `millrace clickhouse`, so that inserts go on when the sender dies.
+    Apart,
+}
+
+/// The processes, running or not.
+pub struct Subject<'a> {
+    options: &'a Options,
+    layout: Layout,
+    dir: PathBuf,
+    /// `serve` or `ingest`.
+    ingest: Option<Child>,
+    /// Unless it is a child of the former.
+    engine: Option<Child>,
+    /// Where the engine listened first; it stays there.
+    engine_address: Option<String>,
+    /// How long each start took, by who was started.
+    pub starts: Vec<(Started, Duration)>,
+}
+
+/// Who was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Started {
+    /// `millrace serve`, until the engine answers, too.
+    Serve,
+    /// `millrace ingest`.
+    Ingest,
+    /// `millrace clickhouse`.
+    Engine,
+}
+
+/// Whether all runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Up {
+    /// It does.
+    Running,
+    /// The server killed itself while it started, as it was told to.
+    Killed,
+}
+
+impl Layout {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Serve, Self::Apart];
+}
+
+impl fmt::Display for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Serve => "serve, engine included",
+            Self::Ingest => "ingest",
+            Self::Engine => "engine",
+        })
+    }
+}
+
+impl<'a> Subject<'a> {
+    /// Processes on a folder, none of them running.
+    #[must_use]
+    pub fn new(options: &'a Options, layout: Layout, dir: &Path) -> Self {
+        Self {
+            options,
+            layout,
+            dir: dir.to_owned(),
+            ingest: None,
+            engine: None,
+            engine_address: None,
+            starts: Vec::new(),
+        }
+    }
+
+    /// Starts what does not run. With a fail point the server is started anew in any case.
+    ///
+    /// # Errors
+    /// A process does not start, or ends without having been told to.
+    pub fn up(&mut self, fail_point: Option<&str>) -> Result<Up> {
+        if self.layout == Layout::Apart && self.engine.is_none() {
+            self.start_engine()?;
+        }
+        if fail_point.is_some() {
+            self.ingest = None;
+        }
+        if let Some(running) = &mut self.ingest {
+            let has_ended = running.has_ended()?;
+            ensure!(
+                !has_ended,
+                "the server ended by itself:\n{}",
+                last_lines(&self.stderr())
+            );
+            return Ok(Up::Running);
+        }
+        let mut command = self.command(self.mode())?;
+        for listener in ["--ingest-addr", "--admin-addr", "--health-addr"] {
+            command.args([listener, "127.0.0.1:0"]);
+        }
+        command.args(["--workers", WORKERS]);
+        if let Some(fail_point) = fail_point {
+            command.env(FAIL_POINT_VARIABLE, fail_point);
+        }
+        let said_before = self.said()?.len();
+        match Child::start(command, &self.stderr(), "Press Ctrl-C")? {
+            Start::Up { child, took, .. } => {
+                self.ingest = Some(child);
+                self.starts.push((self.started(), took));
+                Ok(Up::Running)
+            }
+            Start::Ended(_) if self.is_at_fail_point(said_before)? => Ok(Up::Killed),
+            Start::Ended(status) => bail!(
+                "the server did not start ({status}):\n{}",
+                last_lines(&self.stderr())
+            ),
+        }
+    }
+
+    /// Kills; whoever shall run on does.
+    pub fn strike(&self, victim: Victim) {
+        let engine = self.engine_pid();
+        if let (Victim::Engine | Victim::Both, Some(pid)) = (victim, engine) {
+            // It fails only when the engine has just ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        match (&self.ingest, victim) {
+            (Some(ingest), Victim::Ingest) => ingest.kill(),
+            (Some(ingest), Victim::Both) => ingest.kill_all(),
+            _ => {}
+        }
+    }
+
+    /// Forgets processes that have ended, or are about to.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn reap(&mut self, victim: Victim) -> Result<()> {
+        let ends = [
+            (&mut self.ingest, victim != Victim::Engine),
+            (&mut self.engine, victim != Victim::Ingest),
+        ];
+        for (child, ended) in ends {
+            if let Some(mut child) = child.take_if(|_| ended) {
+                child.wait()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the server has ended, or never ran.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn ingest_has_ended(&mut self) -> Result<bool> {
+        self.ingest.as_mut().map_or(Ok(true), Child::has_ended)
+    }
+
+    /// The engine's process, if it runs.
+    #[must_use]
+    pub fn engine_pid(&self) -> Option<Pid> {
+        match self.layout {
+            Layout::Serve => children_of(self.ingest.as_ref()?.pid()).into_iter().next(),
+            Layout::Apart => self.engine.as_ref().map(Child::pid),
+        }
+    }
+
+    /// Where everything is.
+    ///
+    /// # Errors
+    /// The server has never run.
+    pub fn credentials(&self) -> Result<Credentials> {
+        Credentials::read(&self.ingest_dir().join("credentials.json"))
+    }
+
+    /// Waits until the engine answers.
+    ///
+    /// # Errors
+    /// It does not within half a minute.
+    pub async fn engine_answers(&self) -> Result<ClickHouse> {
+        let clickhouse = ClickHouse::of(&self.credentials()?);
+        let deadline = Instant::now() + ENGINE_WAIT;
+        loop {
+            let exists = clickhouse.number("EXISTS millrace.rejected_events").await;
+            match exists {
+                Ok(1) => return Ok(clickhouse),
+                _ if Instant::now() < deadline => tokio::time::sleep(LOOK_AGAIN).await,
+                other => bail!("the engine has no tables: {other:?}"),
+            }
+        }
+    }
+
+    /// Runs one of the operator's commands.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn operate(&self, words: &[&str]) -> Result<Output> {
+        let mut command = self.command(words)?;
+        let output = command
+            .output()
+            .context("cannot run the server's program")?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{words:?} failed: {error}");
+        Ok(output)
+    }
+
+    /// The folder of the server's log and catalog.
+    #[must_use]
+    pub fn ingest_dir(&self) -> PathBuf {
+        self.dir.join("ingest")
+    }
+
+    fn stderr(&self) -> PathBuf {
+        self.dir.join("stderr")
+    }
+
+    const fn mode(&self) -> &'static [&'static str] {
+        match self.layout {
+            Layout::Serve => &["serve", "--clickhouse-addr", "127.0.0.1:0"],
+            Layout::Apart => &["ingest"],
+        }
+    }
+
+    const fn started(&self) -> Started {
+        match self.layout {
+            Layout::Serve => Started::Serve,
+            Layout::Apart => Started::Ingest,
+        }
+    }
+
+    /// Everything that the processes wrote to standard error.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn said(&self) -> Result<String> {
+        match std::fs::read(self.stderr()) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(error).context("stderr"),
+        }
+    }
+
+    /// Whether a process said, after so many bytes, that it came to its fail point.
+    fn is_at_fail_point(&self, said_before: usize) -> Result<bool> {
+        let said = self.said()?;
+        let new = said.get(said_before..).unwrap_or_default();
+        Ok(new.lines().any(|line| line.starts_with("fail point ")))
+    }
+
+    /// The server's program, with no settings but its own.
+    fn program(&self) -> Command {
+        let mut command = Command::new(&self.options.server);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            let kept = KEPT_VARIABLES.iter().any(|kept| name.starts_with(kept));
+            if name.starts_with("MILLRACE_") && !kept {
+                command.env_remove(&*name);
+            }
+        }
+        command
+    }
+
+    /// One of its modes that take or look at events.
+    fn command(&self, words: &[&str]) -> Result<Command> {
+        let mut command = self.program();
+        command.args(words).arg("--data-dir").arg(self.ingest_dir());
+        if self.layout == Layout::Apart {
+            let engine = EngineCredentials::read(&self.engine_dir())?;
+            command
+                .args(["--clickhouse-url", &engine.clickhouse_url])
+                .args(["--clickhouse-user", &engine.clickhouse_user])
+                .env("MILLRACE_CLICKHOUSE_PASSWORD", &engine.clickhouse_password);
+        }
+        Ok(command)
+    }
+
+    fn engine_dir(&self) -> PathBuf {
+        self.dir.join("engine")
+    }
+
+    /// Starts the engine where it was before.
+    fn start_engine(&mut self) -> Result<()> {
+        let deadline = Instant::now() + ENGINE_WAIT;
+        loop {
+            let address = self.engine_address.as_deref().unwrap_or("127.0.0.1:0");
+            let mut command = self.program();
+            command
+                .args(["clickhouse", "--clickhouse-addr", address])
+                .arg("--data-dir")
+                .arg(self.engine_dir());
+            match Child::start(command, &self.stderr(), "ClickHouse answers at ")? {
+                Start::Up { child, line, took } => {
+                    let url = line.split_once("http://").map(|(_, rest)| rest);
+                    let address = url.and_then(|rest| rest.split_once(','));
+                    let (address, _) = address.with_context(|| line.clone())?;
+                    self.engine_address = Some(address.to_owned());
+                    self.engine = Some(child);
+                    self.starts.push((Started::Engine, took));
+                    return Ok(());
+                }
+                // Somebody else may have its port for a moment.
+                Start::Ended(_) if Instant::now() < deadline => {}
+                Start::Ended(status) => bail!(
+                    "the engine did not start ({status}):\n{}",
+                    last_lines(&self.stderr())
+                ),
+            }
+        }
+    }
+}
+
+/// What an engine on its own writes down.
+#[derive(serde::Deserialize)]
+struct EngineCredentials {
+    clickhouse_url: String,
+    clickhouse_user: String,
+    clickhouse_password: String,
+}
+
+impl EngineCredentials {
+    fn read(dir: &Path) -> Result<Self> {
+        let text =
+            std::fs::read(dir.join("credentials.json")).context("the engine's credentials")?;
+        serde_json::from_slice(&text).context("the engine's credentials")
+    }
+}
+
+/// The end of a file that explains why something did not start.
+fn last_lines(path: &Path) -> String {
+    const LINES: usize = 20;
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(LINES);
+    lines.get(from..).unwrap_or_default().join("\n")
+}

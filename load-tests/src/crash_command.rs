@@ -1,0 +1,126 @@
+//! `millrace-load crash`: what may be typed, and what it does.
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use millrace_load::Stop;
+use millrace_load::crash::kill::Kind;
+use millrace_load::crash::subject::Layout;
+use millrace_load::crash::{Options, crash};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `crash`.
+#[derive(Debug, Args)]
+pub struct CrashArgs {
+    /// The server's program, built with --features failpoints.
+    #[arg(long, value_name = "FILE", default_value = "target/debug/millrace")]
+    pub server: PathBuf,
+    /// Where data folders are made, on the file system that is to be tested; the system's folder for
+    /// temporary files by default.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// How often to kill.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub kills: u32,
+    /// Kills after which the next data folder is begun.
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub folder_kills: u32,
+    /// Kills after which ClickHouse is compared with what was acknowledged.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub check_kills: u32,
+    /// Only these kinds of kills: ingest, engine, both (at random moments), part-rename (the engine,
+    /// when it is about to name an inserted part), or a fail point.
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kind)]
+    pub only: Vec<Kind>,
+    /// Only this layout: `serve` with the engine as its child, or both apart. By default folders
+    /// take turns.
+    #[arg(long, value_name = "LAYOUT", value_enum)]
+    pub layout: Option<Layout>,
+    /// Folders, each with a server, at the same time.
+    #[arg(short, long, value_name = "N", default_value_t = 2)]
+    pub jobs: usize,
+    /// Decides kinds, moments and order of the kills; at random by default, and shown.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Events sent per second to one server.
+    #[arg(long, value_name = "EVENTS/S", default_value_t = 8_000.0)]
+    pub rate: f64,
+    /// Part of the requests that are historical, 0 to 1.
+    #[arg(long, value_name = "PART", default_value_t = 0.25)]
+    pub historical_share: f64,
+    /// Part of the requests with one event to be rejected, 0 to 1.
+    #[arg(long, value_name = "PART", default_value_t = 0.25)]
+    pub rejected_share: f64,
+    /// No progress line, and nothing of single kills.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Kills and reports; exit code 1 if anything is wrong.
+pub fn run(args: &CrashArgs, stop: &Stop) -> Result<ExitCode> {
+    let bar = if args.quiet {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new(args.kills.into())
+    };
+    if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {pos} of {len} kills, {elapsed}") {
+        bar.set_style(style);
+    }
+    let options = args.options();
+    println!("seed {}", options.seed);
+    let report = crash(&options, stop, &|text| {
+        if text.starts_with("kill ") {
+            bar.inc(1);
+        }
+        // Without a terminal the bar swallows what is printed through it.
+        bar.suspend(|| {
+            if !args.quiet {
+                println!("{text}");
+            }
+        });
+    });
+    bar.finish_and_clear();
+    let report = report.context("could not go on")?;
+    println!("{report}");
+    if report.kills() == 0 {
+        bail!("nobody was killed");
+    }
+    Ok(if report.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl CrashArgs {
+    fn options(&self) -> Options {
+        let dir = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let mut options = Options::new(self.server.clone(), dir, self.kills);
+        options.folder_kills = self.folder_kills;
+        options.check_kills = self.check_kills;
+        options.jobs = self.jobs;
+        options.events_per_second = self.rate;
+        options.historical_share = self.historical_share;
+        options.rejected_share = self.rejected_share;
+        if !self.only.is_empty() {
+            options.kinds.clone_from(&self.only);
+        }
+        if let Some(layout) = self.layout {
+            options.layouts = vec![layout];
+        }
+        if let Some(seed) = self.seed {
+            options.seed = seed;
+        }
+        options
+    }
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let all = Kind::all();
+    let found = all.iter().find(|kind| kind.to_string() == text).copied();
+    found.ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(Kind::to_string).collect();
+        format!("there are: {}", names.join(", "))
+    })
+}
