@@ -27,6 +27,16 @@ test: $(ENGINE) test-setup ## Set up what tests need and run every test
 test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python and Node clients
 	deploy/test-setup.sh
 
+.PHONY: torture
+torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS=n, SEED=n
+	$(MAKE) torture-crash
+
+.PHONY: torture-crash
+torture-crash: # Kill servers at random and at every fail point, and count what they acknowledged
+	cargo build -p millrace -p millrace-load --features millrace/failpoints
+	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash \
+		--server "$$target/debug/millrace" --jobs 4 --kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+
 .PHONY: check
 check: ## Format, lints, dependency rules
 	cargo fmt --all --check

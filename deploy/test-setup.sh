@@ -3,11 +3,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# PostgreSQL's programs, Python's venv, curl: from the system's packages.
+# PostgreSQL's programs, Python's venv, curl, strace: from the system's packages.
 packages=()
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || packages+=(postgresql)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 command -v curl >/dev/null || packages+=(curl)
+command -v strace >/dev/null || packages+=(strace)
 if ((${#packages[@]})); then
     echo "Installing ${packages[*]} for the tests"
     sudo=()

@@ -161,11 +161,6 @@ impl Server {
         panic!("{sql} answers {last:?}, not {expected:?}, after {DEADLINE:?}");
     }
 
-    /// Kills it and all its children at once, as a crash would.
-    pub fn crash(mut self) {
-        self.kill();
-    }
-
     /// Asks it to stop and waits until it has.
     pub fn stop(mut self) -> ExitStatus {
         kill_process(self.pid(), Signal::TERM).unwrap();
