@@ -3,6 +3,7 @@
 mod target;
 
 use crate::crash_command::CrashArgs;
+use crate::proxy_command::ProxyArgs;
 use crate::suite_command::SuiteArgs;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -84,6 +85,10 @@ pub enum Command {
     ///
     /// One thread. Run it beside the server under test, as ratios survive a noisy machine.
     DrainServer(DrainServerArgs),
+    /// Stand between a server and its ClickHouse and do harm: refuse, delay, lose and cut.
+    ///
+    /// Exits with 0 when interrupted. --help lists the faults.
+    Proxy(ProxyArgs),
     /// Measure everything that is claimed of the server's speed and write a page of it.
     ///
     /// Starts servers and yardsticks itself, on CPUs of their own, and runs them in turn, round by

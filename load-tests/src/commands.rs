@@ -2,6 +2,7 @@
 
 use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, OutputArgs, RunArgs, VerifyArgs};
 use crate::crash_command::{self, CrashArgs};
+use crate::proxy_command::{self, ProxyArgs};
 use crate::suite_command::{self, SuiteArgs};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,6 +16,7 @@ use millrace_load::{
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Sends load and reports. Failed requests are part of the report, not of the exit code.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
@@ -126,6 +128,11 @@ pub fn drain_server(args: &DrainServerArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Does harm to what passes through.
+pub fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
+    proxy_command::run(args, &stop_on_interrupt()?)
+}
+
 /// Measures everything.
 pub fn suite(args: SuiteArgs) -> Result<ExitCode> {
     suite_command::run(args, &stop_on_interrupt()?)
@@ -148,10 +155,15 @@ fn stop_on_interrupt() -> Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
     let runtime = runtime()?;
+    // Here and not on the thread, so that no signal comes before its handler.
+    let mut interrupts = {
+        let _entered = runtime.enter();
+        signal(SignalKind::interrupt()).context("SIGINT")?
+    };
     std::thread::Builder::new()
         .name("interrupt".to_owned())
         .spawn(move || {
-            let _ = runtime.block_on(tokio::signal::ctrl_c());
+            let _ = runtime.block_on(interrupts.recv());
             asked.ask();
         })
         .context("cannot start a thread")?;

@@ -19,6 +19,7 @@
 //! - [`verify`](mod@verify): whether ClickHouse has exactly those, through [`clickhouse`].
 //! - [`max_rate`], [`compare`], [`report`], [`html`]: what is made of summaries.
 //! - [`command_line`]: how a run was asked for.
+//! - [`proxy`]: harm done to requests between a server and its ClickHouse.
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
 //! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
 //! - [`mod@crash`]: the server killed again and again, and nothing acknowledged lost or doubled.
@@ -40,6 +41,7 @@ pub mod max_rate;
 pub mod peer;
 pub mod plan;
 pub mod process;
+pub mod proxy;
 pub mod report;
 pub mod request;
 pub mod resources;

@@ -4,6 +4,7 @@
 mod cli;
 mod commands;
 mod crash_command;
+mod proxy_command;
 mod suite_command;
 
 use clap::Parser;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         Some(Command::MaxRate(args)) => commands::max_rate(&args),
         Some(Command::Compare(args)) => commands::compare(&args),
         Some(Command::DrainServer(args)) => commands::drain_server(&args),
+        Some(Command::Proxy(args)) => commands::proxy(&args),
         Some(Command::Suite(args)) => commands::suite(args),
         Some(Command::Crash(args)) => commands::crash(&args),
     };

@@ -16,6 +16,7 @@ mod loops;
 mod outages;
 mod pages;
 mod projects;
+mod proxy;
 mod scripted;
 mod server;
 mod suite;

@@ -1,0 +1,168 @@
+//! One request, from its head to its answer or to its end.
+
+use super::limit::{Limit, Limited};
+use super::{Fault, Given, Shared};
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::net::TcpStream;
+
+/// What is passed on, or what was made up.
+type Answer = Response<Either<Incoming, Full<Bytes>>>;
+
+/// Answers a request. An error cuts the connection without an answer. `limit` is the one of the
+/// client's connection.
+pub(super) async fn exchange(
+    shared: &Arc<Shared>,
+    limit: &Limit,
+    request: Request<Incoming>,
+) -> Result<Answer> {
+    let Some(fault) = shared.fault(is_insert(request.uri())) else {
+        return passed_on(shared, request).await;
+    };
+    let outcome = harmed(shared, limit, request, &fault).await;
+    outcome.with_context(|| format!("fault {fault}"))
+}
+
+async fn harmed(
+    shared: &Arc<Shared>,
+    limit: &Limit,
+    request: Request<Incoming>,
+    fault: &Fault,
+) -> Result<Answer> {
+    // What is over at once is counted at once; the others when ClickHouse has done its part.
+    let done = || shared.faults.fetch_add(1, Ordering::AcqRel);
+    match fault {
+        Fault::Down => bail!("cut"),
+        Fault::Slow(time) => {
+            let answer = passed_on(shared, request).await?;
+            done();
+            tokio::time::sleep(*time).await;
+            Ok(answer)
+        }
+        Fault::Answer(given) => {
+            drain(request.into_body()).await?;
+            done();
+            made_up(*given)
+        }
+        Fault::After(given) => {
+            carried_out(shared, request).await?;
+            done();
+            made_up(*given)
+        }
+        Fault::Lost => {
+            carried_out(shared, request).await?;
+            done();
+            bail!("cut")
+        }
+        Fault::Silent => {
+            carried_out(shared, request).await?;
+            held(shared, fault).await
+        }
+        Fault::Deaf => {
+            drain(request.into_body()).await?;
+            held(shared, fault).await
+        }
+        Fault::CutAnswer(bytes) => {
+            let answer = passed_on(shared, request).await?;
+            done();
+            limit.set(*bytes);
+            Ok(answer)
+        }
+        Fault::CutRequest => {
+            done();
+            let body_bytes = request.body().size_hint().exact().unwrap_or_default();
+            let half = usize::try_from(body_bytes / 2).unwrap_or(usize::MAX - 1);
+            sent(shared, request, Limit::of(half + 1)).await?;
+            bail!("cut")
+        }
+        Fault::With { name, value } => {
+            done();
+            passed_on(shared, with_setting(request, name, value)?).await
+        }
+    }
+}
+
+/// Waits for the fault's end, then cuts.
+async fn held(shared: &Shared, fault: &Fault) -> Result<Answer> {
+    let mut rule = shared.rule.subscribe();
+    shared.faults.fetch_add(1, Ordering::AcqRel);
+    let is_over = rule.wait_for(|rule| {
+        let in_force = rule.as_ref().map(|active| &active.rule.fault);
+        in_force != Some(fault)
+    });
+    let _ = is_over.await;
+    bail!("cut")
+}
+
+async fn passed_on(shared: &Shared, request: Request<Incoming>) -> Result<Answer> {
+    let answer = sent(shared, request, Limit::none()).await?;
+    Ok(answer.map(Either::Left))
+}
+
+/// Until ClickHouse has answered to the end; what it said is thrown away.
+async fn carried_out(shared: &Shared, request: Request<Incoming>) -> Result<()> {
+    let answer = sent(shared, request, Limit::none()).await?;
+    drain(answer.into_body()).await
+}
+
+/// Sends a request on, on a connection of its own which breaks past `limit`.
+async fn sent(
+    shared: &Shared,
+    request: Request<Incoming>,
+    limit: Limit,
+) -> Result<Response<Incoming>> {
+    let upstream = shared.upstream().clone();
+    let stream = TcpStream::connect(upstream)
+        .await
+        .context("ClickHouse is not there")?;
+    stream.set_nodelay(true).context("TCP_NODELAY")?;
+    let stream = TokioIo::new(Limited::new(stream, limit));
+    let (mut sender, connection) = http1::handshake(stream).await.context("handshake")?;
+    tokio::spawn(connection);
+    sender.send_request(request).await.context("ClickHouse")
+}
+
+async fn drain(mut body: Incoming) -> Result<()> {
+    while let Some(frame) = body.frame().await {
+        frame.context("body")?;
+    }
+    Ok(())
+}
+
+fn made_up(given: Given) -> Result<Answer> {
+    let text = given.text();
+    let mut answer = Response::new(Either::Right(Full::new(text.into())));
+    *answer.status_mut() = StatusCode::from_u16(given.status).context("status")?;
+    if let Some(code) = given.code {
+        answer
+            .headers_mut()
+            .insert("x-clickhouse-exception-code", code.into());
+    }
+    Ok(answer)
+}
+
+/// Rows come with their statement in the URL; questions have theirs in the body.
+fn is_insert(uri: &Uri) -> bool {
+    uri.query()
+        .is_some_and(|query| query.contains("query=INSERT"))
+}
+
+fn with_setting(
+    mut request: Request<Incoming>,
+    name: &str,
+    value: &str,
+) -> Result<Request<Incoming>> {
+    let uri = request.uri();
+    let query = uri.query().unwrap_or_default();
+    let joint = if query.is_empty() { "" } else { "&" };
+    let path = format!("{}?{query}{joint}{name}={value}", uri.path());
+    *request.uri_mut() = path.parse().context("setting")?;
+    Ok(request)
+}
