@@ -16,4 +16,5 @@ millrace_embedded::engine_process!();
 mod commit;
 mod ship;
 mod ship_crashes;
+mod ship_faults;
 mod ship_fixture;

@@ -40,7 +40,19 @@ pub struct Database {
 
 impl Database {
     pub fn on(engine: &TestEngine, name: &str) -> Self {
-        let mut settings = Settings::new(&engine.url, &engine.user, &engine.password);
+        let settings = Settings::new(&engine.url, &engine.user, &engine.password);
+        Self::with(engine, name, settings)
+    }
+
+    /// Reached by the shipper at another address, with less patience than is usual.
+    pub fn behind(engine: &TestEngine, name: &str, url: &str, patience: Duration) -> Self {
+        let mut settings = Settings::new(url, &engine.user, &engine.password);
+        settings.insert_timeout = patience;
+        settings.query_timeout = patience;
+        Self::with(engine, name, settings)
+    }
+
+    fn with(engine: &TestEngine, name: &str, mut settings: Settings) -> Self {
         settings.database = name.to_owned();
         let client = Client::default()
             .with_url(&engine.url)

@@ -2,6 +2,7 @@
 
 use super::{Event, PAUSE, ShipError, Shipper};
 use crate::ship::sink::Sink;
+use metrics::counter;
 use millrace_log::{LogHandle, Position};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -49,6 +50,8 @@ impl<K: Sink> Shipper<K> {
             match context.sink.server_run(&context.prefix).await {
                 Ok(run) => Event::Run(Some(run)),
                 Err(error) => {
+                    counter!("millrace_insert_retries_total", "lane" => context.lane, "outcome" => "question")
+                        .increment(1);
                     tracing::warn!("ClickHouse does not answer: {error}");
                     if error.schema_is_missing()
                         && let Err(error) = context.sink.migrate().await

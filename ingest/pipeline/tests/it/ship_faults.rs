@@ -1,0 +1,41 @@
+//! A server that does not answer in time: what the shipper makes of its own deadlines.
+
+use crate::ship_fixture::{Database, LIMITS, TIMES, start};
+use millrace_embedded::testing::shared;
+use millrace_load::proxy::Proxy;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Long enough for an insert that is answered, as most here are.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_times_out_is_stored_once_whether_it_was_carried_out_or_not() {
+    for (name, rule) in [
+        ("ship_late", "silent inserts"),
+        ("ship_never", "deaf inserts"),
+        ("ship_mute", "silent"),
+    ] {
+        let engine = shared();
+        let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
+        Database::on(engine, name).migrate().await;
+        let database = Database::behind(engine, name, &proxy.url(), PATIENCE);
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+        writer.write(&TIMES, 50, b"{}");
+        writer.settled().await;
+        proxy.set(rule.parse().unwrap());
+        for _ in 0..10 {
+            writer.write(&TIMES, 50, b"{}");
+        }
+        // The same insert twice at least, as there are three at once.
+        while proxy.counts().faults < 7 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        proxy.lift();
+        writer.settled().await;
+        let rows = writer.rows();
+        assert_eq!(database.counts().await, (rows, rows), "{rule}");
+        shipping.stop().await;
+    }
+}
