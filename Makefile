@@ -23,6 +23,10 @@ build: ## Build the release binary: target/release/millrace
 test: $(ENGINE) test-setup ## Set up what tests need and run every test
 	cargo test --workspace --all-features --no-fail-fast
 
+.PHONY: torture
+torture: $(ENGINE) ## Run the fault tests with large numbers, for hours
+	MILLRACE_AWAY_SECONDS=120 cargo test --release -p millrace --test it away:: -- --test-threads=1 --nocapture
+
 .PHONY: test-setup
 test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python and Node clients
 	deploy/test-setup.sh

@@ -13,6 +13,7 @@
     reason = "tests"
 )]
 
+mod away;
 mod clients;
 mod commands;
 mod crash;

@@ -1,0 +1,285 @@
+//! Everything that takes part: engine, proxy, server, load and ledger.
+
+use crate::server::{Server, eventually, get, millrace};
+use millrace_load::clickhouse::ClickHouse;
+use millrace_load::ledger::Ledger;
+use millrace_load::proxy::Proxy;
+use millrace_load::{Mode, Plan, Progress, Stop, Summary, run_observed, verify};
+use rustix::process::{Signal, kill_process_group};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const USER: &str = "millrace";
+/// What the server logs in with.
+pub const PASSWORD: &str = "right";
+/// How long the next row may take before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How much longer than it takes to run into it a fault lasts; nothing unless it is asked for.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests have no other way to be told"
+)]
+pub fn fault_length() -> Duration {
+    let seconds = std::env::var("MILLRACE_AWAY_SECONDS").unwrap_or_default();
+    Duration::from_secs(seconds.parse().unwrap_or_default())
+}
+
+/// `millrace clickhouse`, without merges once the tables are there; killed when dropped.
+pub struct Engine {
+    child: Child,
+    dir: PathBuf,
+    pub url: String,
+}
+
+pub struct Stand {
+    pub server: Server,
+    pub proxy: Proxy,
+    pub engine: Engine,
+    ledger: PathBuf,
+    pub dir: TempDir,
+}
+
+/// Load that goes on until it is ended.
+pub struct Load {
+    stop: Stop,
+    progress: Arc<Mutex<Option<Progress>>>,
+    thread: JoinHandle<anyhow::Result<Summary>>,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    fn start(dir: &Path, password: &str) -> Self {
+        let mut child = millrace()
+            .arg("clickhouse")
+            .arg("--data-dir")
+            .arg(dir)
+            .args(["--clickhouse-addr", "127.0.0.1:0"])
+            .args(["--clickhouse-password", password])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next().expect("the engine's address").unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        let url = line
+            .split([' ', ','])
+            .find(|word| word.starts_with("http://"));
+        Self {
+            url: url.unwrap().to_owned(),
+            child,
+            dir: dir.to_owned(),
+        }
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Runs a statement.
+    pub fn query(&self, sql: &str) -> String {
+        let answer = ureq::post(&self.url)
+            .header("X-ClickHouse-User", USER)
+            .header("X-ClickHouse-Key", PASSWORD)
+            .send(sql);
+        let mut answer = answer.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        answer
+            .body_mut()
+            .read_to_string()
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    }
+
+    /// Stops merges of a table for good, as they fold duplicates.
+    pub fn stop_merges(&self, table: &str) {
+        self.query(&format!(
+            "ALTER TABLE {table} MODIFY SETTING max_bytes_to_merge_at_max_space_in_pool = 1"
+        ));
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `millrace ingest` that ships through the proxy.
+fn serve(dir: &Path, proxy: &Proxy, args: &[&str]) -> Server {
+    let url = proxy.url();
+    let at = ["--clickhouse-url", &url, "--clickhouse-user", USER];
+    let all = [&at[..], &["--clickhouse-password", PASSWORD], args].concat();
+    Server::start_mode("ingest", &dir.join("ingest"), &all)
+}
+
+// === impl Stand ===
+
+impl Stand {
+    /// Starts everything, the server with these arguments.
+    pub fn start(args: &[&str]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
+        let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
+        let server = serve(dir.path(), &proxy, args);
+        server.wait_for("EXISTS millrace.server_runs", "1");
+        engine.stop_merges("millrace.events");
+        Self {
+            server,
+            proxy,
+            engine,
+            ledger: dir.path().join("ledger"),
+            dir,
+        }
+    }
+
+    /// Kills the server as a crash does and starts it again.
+    pub fn restart_server(&mut self) {
+        kill_process_group(self.server.pid(), Signal::KILL).unwrap();
+        self.server.wait();
+        self.server = serve(self.dir.path(), &self.proxy, &[]);
+    }
+
+    /// Starts the killed engine again, where the proxy finds it.
+    pub fn restart_engine(&mut self, password: &str) {
+        let dir = self.engine.dir.clone();
+        self.engine = Engine::start(&dir, password);
+        self.proxy.set_upstream(&self.engine.url).unwrap();
+    }
+
+    /// What is sent: little at a time, a tenth of it history of the past year.
+    pub fn plan(&self, events_per_second: f64) -> Plan {
+        Plan {
+            mode: Mode::Open { events_per_second },
+            connections: 8,
+            batch_events: 20,
+            event_bytes: 400,
+            historical_share: 0.1,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(24 * 3_600),
+            ledger: Some(self.ledger.clone()),
+            ..Plan::new(
+                &self.server.credential("ingest_url"),
+                &self.server.credential("project_api_key"),
+            )
+        }
+    }
+
+    /// A counter of the server's metrics, summed over the lines that hold `label`.
+    pub fn metric(&self, name: &str, label: &str) -> f64 {
+        let url = format!("{}/metrics", self.server.credential("health_url"));
+        let (_, text) = get(&url, &[]);
+        let lines = text.lines().filter(|line| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && line.contains(label)
+        });
+        lines
+            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+            .sum()
+    }
+
+    /// Tries that did not store their insert.
+    pub fn retries(&self) -> f64 {
+        self.metric("millrace_insert_retries_total", "")
+    }
+
+    /// Waits until the shipper has run into trouble so many times more.
+    pub fn until_retries(&self, before: f64, more: u64) {
+        eventually("another try", || {
+            (self.retries() >= before + more as f64).then_some(())
+        });
+    }
+
+    /// Waits until an insert of live events was stored that had not been at the time of the call.
+    pub fn until_shipping(&self) {
+        let stored = || self.metric("millrace_inserts_total", "lane=\"live\"");
+        let before = stored();
+        eventually("shipping", || (stored() > before).then_some(()));
+    }
+
+    /// Compares the ledger with the engine: every acknowledged event is there once, if the rows
+    /// of `table` are all there are.
+    pub fn assert_exactly_once(&self, table: &str) -> u64 {
+        let clickhouse = ClickHouse {
+            url: self.engine.url.clone(),
+            user: USER.to_owned(),
+            password: PASSWORD.to_owned(),
+            table: table.to_owned(),
+        };
+        let ledger = Ledger::read(&self.ledger).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let verdict = runtime
+            .block_on(verify(&ledger, &clickhouse, PATIENCE))
+            .unwrap();
+        assert!(verdict.is_clean(), "{verdict}");
+        assert!(verdict.acknowledged_events > 0, "nothing was acknowledged");
+        verdict.acknowledged_events
+    }
+}
+
+// === impl Load ===
+
+impl Load {
+    pub fn start(plan: Plan) -> Self {
+        let stop = Stop::default();
+        let progress = Arc::<Mutex<Option<Progress>>>::default();
+        let (asked, seen) = (stop.clone(), Arc::clone(&progress));
+        let thread = std::thread::spawn(move || {
+            run_observed(&plan, &asked, &mut |now| {
+                *seen.lock().unwrap() = Some(*now);
+            })
+        });
+        Self {
+            stop,
+            progress,
+            thread,
+        }
+    }
+
+    /// Events acknowledged so far.
+    pub fn acknowledged(&self) -> u64 {
+        self.of_progress(|progress| progress.acknowledged_events)
+    }
+
+    /// Requests that were not acknowledged so far.
+    pub fn failed(&self) -> u64 {
+        self.of_progress(|progress| progress.failed_requests)
+    }
+
+    fn of_progress(&self, get: impl Fn(&Progress) -> u64) -> u64 {
+        self.progress.lock().unwrap().as_ref().map_or(0, get)
+    }
+
+    /// Waits until so many events more were acknowledged.
+    pub fn until_acknowledged(&self, more: u64) {
+        let before = self.acknowledged();
+        eventually("acknowledged events", || {
+            (self.acknowledged() >= before + more).then_some(())
+        });
+    }
+
+    /// Ends it; what is under way is waited for.
+    pub fn end(self) -> Summary {
+        self.stop.ask();
+        self.thread.join().unwrap().unwrap()
+    }
+}
+
+/// Every request of a run was acknowledged.
+pub fn assert_all_acknowledged(summary: &Summary) {
+    assert!(summary.failures.is_empty(), "{summary}");
+}
