@@ -193,7 +193,8 @@ impl Log {
         let file = match create_segment(&*self.shared.fs, &path, bytes, &header) {
             Ok(file) => file,
             Err(source) => {
-                // Whatever part of it is there holds no frame; it is made anew next time.
+                // Whatever part of it is there holds no frame and is made anew next time; should it
+                // outlive this, a recovery knows it.
                 let _ = self.shared.fs.unlink(&path);
                 if !is_want_of_room(&source) {
                     return Err(self.shared.poison("make", &path, &source).into());

@@ -1,6 +1,6 @@
 //! Damaged bytes, kept for whoever wants to look at them.
 
-use crate::fs::{File, Fs};
+use crate::fs::{File, Fs, make_dir};
 use crate::log::is_want_of_room;
 use crate::rewrite::copy_range;
 use std::io;
@@ -43,7 +43,7 @@ fn copy(
     file: &dyn File,
     damaged: &Range<u64>,
 ) -> io::Result<()> {
-    fs.create_dir_all(dir)?;
+    make_dir(fs, dir)?;
     let temporary = dir.join(TEMPORARY_NAME);
     let to = fs.create(&temporary)?;
     to.allocate(damaged.end - damaged.start)?;

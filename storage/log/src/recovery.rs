@@ -10,6 +10,10 @@
 //!   passed over by readers.
 //! * Frames that are missing without a trace show by the sequences and are reported as a gap.
 //!
+//! A segment file that holds nothing and does not continue the one before is what a want of room
+//! leaves of making one, or a power cut of taking that back. It proves nothing of the one before,
+//! which may have been written on, and goes.
+//!
 //! The last segment is then written anew ([`rewrite`]), which makes what was found durable.
 //! Segments before it were synced before their successor was made. No segment of before is
 //! appended to again.
@@ -17,7 +21,8 @@
 use crate::checkpoint::{self, Floor};
 use crate::fail_point::{FailPoint, pass};
 use crate::frame::FRAME_BYTES_MIN;
-use crate::fs::{File, Fs};
+use crate::fs::{File, Fs, make_dir};
+use crate::log::is_want_of_room;
 use crate::quarantine;
 use crate::report::{Cut, Gap, Quarantined, Recovery};
 use crate::rewrite;
@@ -61,7 +66,7 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
     if segment_bytes < SEGMENT_HEADER_BYTES + FRAME_BYTES_MIN {
         return Err(OpenError::Options("no room for even one frame"));
     }
-    fs.create_dir_all(&dir).map_err(failed("make", &dir))?;
+    make_dir(&*fs, &dir).map_err(failed("make", &dir))?;
     let path = dir.join(LOCK_NAME);
     let lock = fs.lock(&path).map_err(failed("lock", &path))?;
     let lock = lock.ok_or(OpenError::Locked { path })?;
@@ -73,6 +78,7 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
     pass(FailPoint::RecoveryRead);
     found.finish_last()?;
     pass(FailPoint::RecoveryRenamed);
+    found.remove_unused()?;
     checkpoint::keep_reserve(&*fs, &dir);
     fs.sync_dir(&dir).map_err(failed("sync", &dir))?;
     let state = found.state();
@@ -114,6 +120,8 @@ struct Found<'a> {
     sequence_floor: u64,
     end: Position,
     last: Option<Last>,
+    /// Files of segments that were made and never used.
+    unused: Vec<u64>,
 }
 
 /// The segment read last: damage at its end is a torn tail only if no other follows.
@@ -138,6 +146,7 @@ impl<'a> Found<'a> {
             sequence_floor: 0,
             end: Position::FIRST,
             last: None,
+            unused: Vec::new(),
         }
     }
 
@@ -147,9 +156,6 @@ impl<'a> Found<'a> {
 
     /// Reads the next segment.
     fn add(&mut self, number: u64) -> Result<(), OpenError> {
-        if let Some(last) = self.last.take() {
-            self.end_is_damage(&last)?;
-        }
         let path = self.path_of(number);
         let file = self.fs.open(&path).map_err(failed("open", &path))?;
         let mut sequences = Sequences::default();
@@ -159,6 +165,13 @@ impl<'a> Found<'a> {
         .map_err(failed("read", &path))?;
         if let Err(HeaderError::Version(version)) = scan.header {
             return Err(OpenError::Version { path, version });
+        }
+        if self.is_unused(&scan) {
+            self.unused.push(number);
+            return Ok(());
+        }
+        if let Some(last) = self.last.take() {
+            self.end_is_damage(&last)?;
         }
         let sequence_before = self.sequence;
         self.check_sequences(number, &scan, sequences);
@@ -177,6 +190,30 @@ impl<'a> Found<'a> {
             file_bytes,
             sequence_before,
         });
+        Ok(())
+    }
+
+    /// Whether a segment behind another holds nothing and does not continue it.
+    fn is_unused(&self, scan: &SegmentScan) -> bool {
+        let header_bytes = SEGMENT_HEADER_BYTES;
+        let tail = scan.tail.as_ref();
+        let is_empty = scan.frames == 0 && tail.is_none_or(|tail| tail.bytes.end <= header_bytes);
+        let continues = scan
+            .header
+            .is_ok_and(|header| header.sequence_before >= self.sequence);
+        self.last.is_some() && is_empty && !continues
+    }
+
+    /// Unlinks what was never used.
+    fn remove_unused(&self) -> Result<(), OpenError> {
+        for &number in &self.unused {
+            let path = self.path_of(number);
+            match self.fs.unlink(&path) {
+                // It stays unused; a segment of its number is made over it.
+                Err(error) if is_want_of_room(&error) => {}
+                unlinked => unlinked.map_err(failed("unlink", &path))?,
+            }
+        }
         Ok(())
     }
 

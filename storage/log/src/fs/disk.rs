@@ -24,15 +24,12 @@ struct DiskLock(#[expect(dead_code, reason = "held for its drop")] fs::File);
 impl LockGuard for DiskLock {}
 
 impl Fs for DiskFs {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
-        }
-        fs::create_dir_all(dir)?;
-        // The new name lies in the parent. Higher ones may be new too; only one level is ours.
-        match dir.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => self.sync_dir(parent),
-            _ => self.sync_dir(Path::new(".")),
+    fn create_dir(&self, dir: &Path) -> io::Result<bool> {
+        match fs::create_dir(dir) {
+            Ok(()) => Ok(true),
+            // Also where only asking is allowed, as on a read-only mount.
+            Err(_) if dir.is_dir() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// Directories and names.
 pub trait Fs: Send + Sync + Debug {
-    /// Makes a directory and what is missing above it; present is fine.
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Makes a directory in one that is there; whether it was missing.
+    fn create_dir(&self, dir: &Path) -> io::Result<bool>;
     /// Makes an empty file, or empties the one of that name; open for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens an existing file for reading.
@@ -27,7 +27,7 @@ pub trait Fs: Send + Sync + Debug {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Takes a name away.
     fn unlink(&self, path: &Path) -> io::Result<()>;
-    /// Makes the names in a directory durable.
+    /// Makes the names in a directory durable; not those in the directories in it, nor its own.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// The names of the files in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
@@ -35,6 +35,27 @@ pub trait Fs: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
     /// A number that senders of events cannot guess.
     fn random(&self) -> u64;
+}
+
+/// Makes a directory and what is missing above it, and its name durable. A directory that is there
+/// may have been made by a process that died before it could see to that.
+pub(crate) fn make_dir(fs: &dyn Fs, dir: &Path) -> io::Result<()> {
+    let parent = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let was_missing = match fs.create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && parent != dir => {
+            make_dir(fs, parent)?;
+            fs.create_dir(dir)
+        }
+        made => made,
+    }?;
+    match fs.sync_dir(parent) {
+        // Made by someone who may look into the parent; we could not have.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !was_missing => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Holds a lock until dropped.

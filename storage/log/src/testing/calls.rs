@@ -24,8 +24,16 @@ struct MemoryLock {
 }
 
 impl Fs for MemoryFs {
-    fn create_dir_all(&self, _dir: &Path) -> io::Result<()> {
-        Ok(())
+    fn create_dir(&self, dir: &Path) -> io::Result<bool> {
+        let mut world = self.world();
+        if world.names.contains_key(dir) {
+            return Ok(false);
+        }
+        world.check_parent(dir)?;
+        world.step()?;
+        let inode = world.add_inode(Inode::dir());
+        world.rename(NameChange::Set(dir.to_owned(), inode));
+        Ok(true)
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -39,7 +47,8 @@ impl Fs for MemoryFs {
                 inode
             }
             None => {
-                let inode = world.add_inode();
+                world.check_parent(path)?;
+                let inode = world.add_inode(Inode::default());
                 world.rename(NameChange::Set(path.to_owned(), inode));
                 inode
             }
@@ -78,23 +87,26 @@ impl Fs for MemoryFs {
         Ok(())
     }
 
-    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut world = self.world();
         world.step()?;
-        world.pending.clear();
-        world.durable_names = world.names.clone();
+        world.sync_names(dir);
         Ok(())
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let world = self.world();
-        let names = world.names.keys().filter(|path| path.parent() == Some(dir));
+        let is_file = |inode| world.inodes.get(inode).is_some_and(|inode| !inode.is_dir);
+        let files = world.names.iter().filter(|(_, inode)| is_file(*inode));
+        let names = files.map(|(path, _)| path);
+        let names = names.filter(|path| path.parent() == Some(dir));
         let names = names.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
         Ok(names.collect())
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
         let mut world = self.world();
+        world.check_parent(path)?;
         if !world.locks.insert(path.to_owned()) {
             return Ok(None);
         }
@@ -178,7 +190,8 @@ impl File for MemoryFile {
         self.with(|world, inode| {
             let result = world.step();
             if result.is_err() {
-                bytes.truncate(bytes.len() / 2);
+                // Torn at any byte, or not written at all.
+                bytes.truncate(world.dice().below(bytes.len() as u64 + 1) as usize);
             }
             inode.change(Change::Write { offset, bytes });
             result
@@ -209,7 +222,7 @@ impl File for MemoryFile {
             let result = world.step();
             match &result {
                 Ok(()) => inode.sync(),
-                Err(_) => inode.fail_sync(),
+                Err(_) => inode.fail_sync(&mut world.dice()),
             }
             result
         })

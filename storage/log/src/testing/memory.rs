@@ -24,9 +24,10 @@ pub struct Fault {
 /// How a call fails.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// EIO. Of a write, a part may have happened; after a sync, the pages count as clean.
+    /// EIO. Of a write or a sync, a part may have happened; after a sync, all of it counts as
+    /// clean.
     Io,
-    /// ENOSPC.
+    /// ENOSPC, likewise.
     NoSpace,
 }
 
@@ -43,6 +44,8 @@ pub(super) struct World {
     pub(super) epoch: u64,
     pub(super) inode_next: u64,
     pub(super) random: u64,
+    /// Calls so far that changed something.
+    pub(super) calls: u64,
     pub(super) fault: Option<Fault>,
     pub(super) room_bytes: Option<u64>,
 }
@@ -52,6 +55,15 @@ pub(super) enum NameChange {
     Set(PathBuf, u64),
     Remove(PathBuf),
     Rename(PathBuf, PathBuf, u64),
+}
+
+impl NameChange {
+    /// The name that changes, the new one of a rename; both are in one directory.
+    fn path(&self) -> &Path {
+        match self {
+            Self::Set(path, _) | Self::Remove(path) | Self::Rename(_, path, _) => path,
+        }
+    }
 }
 
 impl MemoryFs {
@@ -86,6 +98,7 @@ impl MemoryFs {
                 apply(&mut world.durable_names, change);
             }
         }
+        world.drop_orphans();
         world.names = world.durable_names.clone();
         let named: BTreeSet<u64> = world.names.values().copied().collect();
         world.inodes.retain(|inode, _| named.contains(inode));
@@ -121,7 +134,14 @@ impl MemoryFs {
     /// Puts a file there, durable.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut world = self.world();
-        let inode = world.add_inode();
+        for dir in path.ancestors().skip(1) {
+            if world.check_parent(&dir.join("of")).is_err() {
+                let inode = world.add_inode(Inode::dir());
+                world.names.insert(dir.to_owned(), inode);
+                world.durable_names.insert(dir.to_owned(), inode);
+            }
+        }
+        let inode = world.add_inode(Inode::default());
         if let Some(file) = world.inodes.get_mut(&inode) {
             file.change(Change::Write {
                 offset: 0,
@@ -136,7 +156,16 @@ impl MemoryFs {
     /// All files, by name.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.world().names.keys().cloned().collect()
+        let world = self.world();
+        let is_file = |inode| world.inodes.get(inode).is_some_and(|inode| !inode.is_dir);
+        let files = world.names.iter().filter(|(_, inode)| is_file(*inode));
+        files.map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Calls so far that changed something: writes, syncs, names.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.world().calls
     }
 }
 
@@ -160,6 +189,7 @@ fn apply(names: &mut BTreeMap<PathBuf, u64>, change: &NameChange) {
 impl World {
     /// Counts a changing call down to the failure that is due.
     pub(super) fn step(&mut self) -> io::Result<()> {
+        self.calls += 1;
         match &mut self.fault {
             Some(Fault { after: 0, kind }) => {
                 let errno = match kind {
@@ -177,10 +207,51 @@ impl World {
         }
     }
 
-    pub(super) fn add_inode(&mut self) -> u64 {
+    /// The chance of this moment.
+    pub(super) fn dice(&self) -> Dice {
+        Dice::new(self.calls)
+    }
+
+    pub(super) fn add_inode(&mut self, inode: Inode) -> u64 {
         self.inode_next += 1;
-        self.inodes.insert(self.inode_next, Inode::default());
+        self.inodes.insert(self.inode_next, inode);
         self.inode_next
+    }
+
+    /// Whether a name can be made: its directory is there. The root always is.
+    pub(super) fn check_parent(&self, path: &Path) -> io::Result<()> {
+        match path.parent() {
+            Some(dir) if dir.parent().is_some() && !self.names.contains_key(dir) => {
+                Err(io::ErrorKind::NotFound.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the names in one directory durable, in the order in which they changed.
+    pub(super) fn sync_names(&mut self, dir: &Path) {
+        let (synced, pending) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition::<Vec<_>, _>(|change| change.path().parent() == Some(dir));
+        self.pending = pending;
+        for change in &synced {
+            apply(&mut self.durable_names, change);
+        }
+    }
+
+    /// What lies in a directory that is gone is gone.
+    fn drop_orphans(&mut self) {
+        // Directories come before what is in them.
+        let mut there = BTreeSet::new();
+        self.durable_names.retain(|path, _| {
+            let is_there = path
+                .parent()
+                .is_none_or(|dir| dir.parent().is_none() || there.contains(dir));
+            if is_there {
+                there.insert(path.clone());
+            }
+            is_there
+        });
     }
 
     pub(super) fn rename(&mut self, change: NameChange) {

@@ -15,6 +15,7 @@
 mod checkpoint;
 mod damage;
 mod disk;
+mod every_byte;
 mod fixture;
 mod model;
 mod recovery;

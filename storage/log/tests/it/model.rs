@@ -5,7 +5,25 @@ use crate::support::{OwnedSection, borrowed, open, read_from, sections, try_open
 use millrace_log::testing::{Fault, FaultKind, MemoryFs};
 use millrace_log::{AppendError, CheckpointError, Log, LogHandle, Position, Reader, Recovery};
 use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a run has done, to be told at its end.
+#[derive(Default, Debug)]
+struct Done {
+    operations: Cell<u64>,
+    crashes: Cell<u64>,
+    restarts: Cell<u64>,
+    poisoned: Cell<u64>,
+    failed_starts: Cell<u64>,
+    refused: Cell<u64>,
+    calls: Cell<u64>,
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -65,10 +83,11 @@ impl Model {
     }
 }
 
-struct Machine {
+struct Machine<'a> {
     fs: MemoryFs,
     model: Model,
     process: Process,
+    done: &'a Done,
 }
 
 /// What ends with a process.
@@ -91,8 +110,8 @@ impl Process {
     }
 }
 
-impl Machine {
-    fn start() -> Self {
+impl<'a> Machine<'a> {
+    fn start(done: &'a Done) -> Self {
         let fs = MemoryFs::new();
         let (log, recovery) = open(&fs);
         assert_eq!(recovery, Recovery::default());
@@ -103,10 +122,12 @@ impl Machine {
                 ..Model::default()
             },
             process: Process::new(log, Position::FIRST),
+            done,
         }
     }
 
     fn run(mut self, operation: &Operation) -> Self {
+        count(&self.done.operations);
         match *operation {
             Operation::Append { seed, blocks_bytes } => self.append(seed, blocks_bytes),
             Operation::Sync => self.sync(),
@@ -137,6 +158,7 @@ impl Machine {
             Err(AppendError::Full { .. } | AppendError::NoRoom { .. }) => {
                 assert!(!self.process.poisoned);
                 assert!(self.process.handle.usage().bytes_used <= used_before + 64);
+                count(&self.done.refused);
             }
             Err(error) => panic!("{error}"),
         }
@@ -227,11 +249,22 @@ impl Machine {
 
     /// Ends the process, and the machine too with a seed for the crash; starts it again.
     fn reopen(mut self, crash: Option<u64>) -> Self {
+        if self.process.poisoned {
+            count(&self.done.poisoned);
+        }
         drop(self.process);
+        count(&self.done.restarts);
         if let Some(seed) = crash {
+            count(&self.done.crashes);
             self.fs.crash(seed);
         }
         let (log, recovery) = try_open(&self.fs).unwrap_or_else(|_| {
+            count(&self.done.failed_starts);
+            // Halfway through a start, the power goes once more.
+            if let Some(seed) = crash {
+                count(&self.done.crashes);
+                self.fs.crash(seed ^ 1);
+            }
             // Failed by a fault or for want of room; without, it must succeed.
             self.fs.set_fault(None);
             self.fs.set_room(None);
@@ -279,18 +312,42 @@ impl Machine {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 350, failure_persistence: None, ..ProptestConfig::default() })]
+/// A number that the environment may set.
+#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
+pub fn from_env(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |number| number.parse().unwrap())
+}
 
-    // 350 × at least 60: more than 20 000 operations in every run.
-    #[test]
-    fn whatever_happens_synced_frames_stay(operations in prop::collection::vec(operation(), 60..120)) {
-        let mut machine = Machine::start();
-        for operation in operations {
-            machine = machine.run(&operation);
-        }
-        machine.fs.set_fault(None);
-        machine.fs.set_room(None);
-        machine.reopen(Some(7)).read_all();
+/// 350 cases of at least 60 operations unless `MILLRACE_LOG_CASES` says otherwise; from the seed 1
+/// unless `MILLRACE_LOG_SEED` does.
+#[test]
+fn whatever_happens_synced_frames_stay() {
+    let config = ProptestConfig {
+        cases: from_env("MILLRACE_LOG_CASES", 350) as u32,
+        rng_seed: RngSeed::Fixed(from_env("MILLRACE_LOG_SEED", 1)),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let done = Done::default();
+    let cases = config.cases;
+    let operations = prop::collection::vec(operation(), 60..120);
+    let result = TestRunner::new(config).run(&operations, |operations| {
+        run(&operations, &done);
+        Ok(())
+    });
+    println!("{cases} cases: {done:?}");
+    result.unwrap();
+    assert!(done.operations.get() >= 20_000, "{done:?}");
+}
+
+fn run(operations: &[Operation], done: &Done) {
+    let mut machine = Machine::start(done);
+    for operation in operations {
+        machine = machine.run(operation);
     }
+    machine.fs.set_fault(None);
+    machine.fs.set_room(None);
+    machine = machine.reopen(Some(7));
+    machine.read_all();
+    done.calls.set(done.calls.get() + machine.fs.calls());
 }

@@ -277,6 +277,39 @@ fn a_new_segment_continues_the_numbers_even_if_a_power_cut_takes_its_frames() {
     }
 }
 
+/// Found by the model: ENOSPC while making a segment, EIO while taking it back.
+#[test]
+fn a_segment_that_was_made_and_never_used_proves_nothing_of_the_one_before() {
+    for seed in 0..50 {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        append(&mut log, 1, 500);
+        log.sync().unwrap();
+        fs.set_room(Some(0));
+        // Its file is made, has no room, and stays as it cannot be unlinked.
+        let kind = FaultKind::Io;
+        fs.set_fault(Some(Fault { after: 1, kind }));
+        let owned = sections(2, 1800);
+        let refused = log.append(&borrowed(&owned)).unwrap_err();
+        assert!(matches!(refused, AppendError::NoRoom { .. }), "{refused}");
+        assert_eq!(segment_paths(&fs, Path::new(DIR)).len(), 2);
+        // The segment before is written on, and not synced.
+        append(&mut log, 3, 100);
+        fs.set_room(None);
+        drop(log);
+        if seed % 2 == 0 {
+            assert_eq!(open(&fs).1.frames, 2, "what was written whole is there");
+        }
+        fs.crash(seed);
+        let (_, recovery) = open(&fs);
+        assert!(
+            recovery.frames == 2 || seed % 2 == 1,
+            "and stays, once shown"
+        );
+        assert!(!recovery.is_damaged(), "a torn tail is no damage");
+    }
+}
+
 #[test]
 fn options_without_room_for_a_frame_are_refused() {
     let options = millrace_log::LogOptions {
