@@ -23,10 +23,6 @@ build: ## Build the release binary: target/release/millrace
 test: $(ENGINE) test-setup ## Set up what tests need and run every test
 	cargo test --workspace --all-features --no-fail-fast
 
-.PHONY: torture
-torture: $(ENGINE) ## Run the fault tests with large numbers, for hours
-	MILLRACE_AWAY_SECONDS=120 cargo test --release -p millrace --test it away:: -- --test-threads=1 --nocapture
-
 .PHONY: test-setup
 test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python and Node clients
 	deploy/test-setup.sh
@@ -34,12 +30,17 @@ test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python
 .PHONY: torture
 torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS=n, SEED=n
 	$(MAKE) torture-crash
+	$(MAKE) torture-away
 
 .PHONY: torture-crash
 torture-crash: # Kill servers at random and at every fail point, and count what they acknowledged
 	cargo build -p millrace -p millrace-load --features millrace/failpoints
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash \
 		--server "$$target/debug/millrace" --jobs 4 --kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+
+.PHONY: torture-away
+torture-away: # Take ClickHouse away in every way, each for two minutes
+	MILLRACE_AWAY_SECONDS=120 cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
 
 .PHONY: check
 check: ## Format, lints, dependency rules
