@@ -16,6 +16,9 @@ const LENGTH_TELLING: Duration = Duration::from_secs(60);
 /// well.
 const LAG_SECONDS: f64 = 3.0;
 
+/// Inserts under way are held in memory, and nothing else of the backlog.
+const RESIDENT_MIB_MAX: u64 = 1_024;
+
 /// How often the shipper is asked how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -34,6 +37,7 @@ fn plan(stand: &Stand, rate: f64) -> Plan {
     Plan {
         batch_events: 100,
         historical_share: 0.0,
+        server_pid: u32::try_from(stand.server.pid().as_raw_nonzero().get()).ok(),
         ..stand.plan(rate)
     }
 }
@@ -52,7 +56,8 @@ fn an_outage_is_caught_up_and_requests_do_not_notice() {
     stand.proxy.set("down".parse().unwrap());
     let during = run_for(&stand, rate, length);
     let mut acknowledged = before.run.acknowledged_events + during.run.acknowledged_events;
-    let backlog = acknowledged as f64 - stored(&stand);
+    let stored_before = stored(&stand);
+    let backlog = acknowledged as f64 - stored_before;
 
     let load = Load::start(plan(&stand, rate));
     stand.proxy.lift();
@@ -66,18 +71,22 @@ fn an_outage_is_caught_up_and_requests_do_not_notice() {
         std::thread::sleep(LOOK_AGAIN);
     }
     let took = lifted.elapsed();
+    let factor = (stored(&stand) - stored_before) / took.as_secs_f64() / rate;
     let after = load.end();
     assert_all_acknowledged(&after);
     acknowledged += after.run.acknowledged_events;
 
-    let factor = 1.0 + backlog / rate / took.as_secs_f64();
     let p99_ms = [&before, &during, &after].map(|run| run.latency.p99_us / 1000.0);
+    let resident = |run: &Summary| run.server.map_or(0, |server| server.rss_bytes_max);
+    let resident_mib = [&before, &during, &after].map(|run| resident(run) >> 20);
     eprintln!(
         "outage of {length:?} at {rate} events/s: backlog {backlog}, caught up in {took:?}, \
-         {factor:.1} times the arrival rate; p99 before, during, after: {p99_ms:.1?} ms"
+         {factor:.1} times the arrival rate; before, during, after: p99 {p99_ms:.1?} ms, \
+         resident {resident_mib:?} MiB"
     );
     if is_telling {
         assert!(factor >= 2.0, "it must catch up at twice the arrival rate");
+        assert!(resident_mib[1] < RESIDENT_MIB_MAX, "it holds the backlog");
         assert!(p99_ms[1] <= 2.0 * p99_ms[0] + 5.0, "requests noticed");
     }
     assert_eq!(stand.assert_exactly_once("millrace.events"), acknowledged);
