@@ -46,7 +46,7 @@ pub fn describe() {
     spread!("millrace_insert_batch_rows", "Rows of one insert");
     count!(
         "millrace_insert_retries_total",
-        "Inserts tried again, by what became of the try before"
+        "Inserts, and questions about them, tried again, by what became of the try before"
     );
     count!(
         "millrace_insert_rows_set_aside_total",
