@@ -4,11 +4,18 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Longest time under load before a random kill. Rows wait a second before they are sent, so that
-/// shorter ones would never meet an insert.
-const DELAY_MS_MAX: u64 = 3_000;
+/// Times under load before a random kill. Live rows wait a second before they are sent, and
+/// historical ones five: shorter times would never meet an insert of theirs.
+const LIVE_DELAY_MS: RangeInclusive<u64> = 0..=3_000;
+const HISTORICAL_DELAY_MS: RangeInclusive<u64> = 4_500..=8_000;
+/// One kill in so many comes under historical load alone.
+const HISTORICAL_ONE_IN: u32 = 4;
+/// Passings of an insert or a checkpoint that are owed to historical rows: the first belong to what
+/// was left of live ones.
+const HISTORICAL_NTH: RangeInclusive<u64> = 3..=8;
 
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +37,8 @@ pub struct Point {
     pub server_name: &'static str,
     /// Highest passing that kills: more do not happen within seconds.
     nth_max: u64,
+    /// Whether it is on the way of an insert, so that it matters whose rows are in there.
+    on_insert: bool,
     /// Longest time between the passing and the kill.
     delay_ms_max: u64,
     /// Whether it is passed while the server starts, before there is any load.
@@ -58,6 +67,8 @@ pub struct Kill {
     pub nth: u64,
     /// How long after load began, or after the passing.
     pub delay: Duration,
+    /// Whether nothing but historical events is sent before.
+    pub historical: bool,
 }
 
 const fn point(name: &'static str, nth_max: u64) -> Point {
@@ -65,8 +76,16 @@ const fn point(name: &'static str, nth_max: u64) -> Point {
         name,
         server_name: name,
         nth_max,
+        on_insert: false,
         delay_ms_max: 0,
         at_start: false,
+    }
+}
+
+const fn inserting(name: &'static str) -> Point {
+    Point {
+        on_insert: true,
+        ..point(name, 3)
     }
 }
 
@@ -88,17 +107,17 @@ pub const POINTS: [Point; 16] = [
         ..point("request-answered", 400)
     },
     point("segment-made", 2),
-    point("checkpoint-due", 3),
-    point("checkpoint-written", 3),
-    point("checkpoint-renamed", 3),
-    point("checkpoint-stored", 3),
-    point("insert-due", 3),
+    inserting("checkpoint-due"),
+    inserting("checkpoint-written"),
+    inserting("checkpoint-renamed"),
+    inserting("checkpoint-stored"),
+    inserting("insert-due"),
     Point {
         name: "insert-sent",
         delay_ms_max: 12,
-        ..point("insert-due", 3)
+        ..inserting("insert-due")
     },
-    point("insert-answered", 3),
+    inserting("insert-answered"),
     point("segment-due", 2),
     point("segment-deleted", 2),
     starting("recovery-read"),
@@ -159,7 +178,12 @@ impl fmt::Display for Kill {
                 write!(f, ", passing {} and {delay_ms} ms", self.nth)
             }
             Kind::PartRename => write!(f, ", rename {} of a thread", self.nth),
-        }
+        }?;
+        f.write_str(if self.historical {
+            ", historical load"
+        } else {
+            ""
+        })
     }
 }
 
@@ -187,17 +211,23 @@ pub fn draw(kinds: &[Kind], count: u32, folder_kills: u32, seed: u64) -> Vec<Kil
 }
 
 fn one(number: u32, kind: Kind, rng: &mut StdRng) -> Kill {
-    let (nth_max, delay_ms_max) = match kind {
-        Kind::Random(_) => (1, DELAY_MS_MAX),
-        Kind::At(point) => (point.nth_max, point.delay_ms_max),
+    let historical = !kind.is_at_start() && rng.random_ratio(1, HISTORICAL_ONE_IN);
+    let (nth, delay_ms) = match kind {
+        Kind::Random(_) if historical => (1..=1, HISTORICAL_DELAY_MS),
+        Kind::Random(_) => (1..=1, LIVE_DELAY_MS),
+        Kind::At(point) if historical && point.on_insert => {
+            (HISTORICAL_NTH, 0..=point.delay_ms_max)
+        }
+        Kind::At(point) => (1..=point.nth_max, 0..=point.delay_ms_max),
         // Most threads of the engine rename but once or twice.
-        Kind::PartRename => (2, 0),
+        Kind::PartRename => (1..=2, 0..=0),
     };
     Kill {
         number,
         kind,
-        nth: rng.random_range(1..=nth_max),
-        delay: Duration::from_millis(rng.random_range(0..=delay_ms_max)),
+        nth: rng.random_range(nth),
+        delay: Duration::from_millis(rng.random_range(delay_ms)),
+        historical,
     }
 }
 
@@ -240,6 +270,7 @@ mod tests {
             kind,
             nth: 2,
             delay: Duration::from_millis(5),
+            historical: false,
         };
         let sent = POINTS.into_iter().find(|point| point.name == "insert-sent");
         let told = kill(Kind::At(sent.unwrap())).fail_point();

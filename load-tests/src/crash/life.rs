@@ -112,6 +112,7 @@ impl<'a> Life<'a> {
             (Up::Running, Kind::PartRename) => self.at_rename(kill)?,
         };
         self.report.killed(kind, is_met);
+        self.report.historical_kills += u64::from(kill.historical);
         (self.say)(&if is_met {
             kill.to_string()
         } else {
@@ -207,7 +208,11 @@ impl<'a> Life<'a> {
             connections: 4,
             batch_events: 20,
             event_bytes: 400,
-            historical_share: self.options.historical_share,
+            historical_share: if kill.historical {
+                1.0
+            } else {
+                self.options.historical_share
+            },
             rejected_share: self.options.rejected_share,
             warm_up: Duration::ZERO,
             duration: RUN_MAX,

@@ -15,6 +15,8 @@ pub struct Report {
     pub seed: u64,
     /// How often each kind was there.
     pub kinds: BTreeMap<Kind, Count>,
+    /// Kills under historical load alone.
+    pub historical_kills: u64,
     /// How long each start took.
     pub starts: Vec<(Started, Duration)>,
     /// Events of acknowledged requests, rejected ones among them.
@@ -66,6 +68,7 @@ impl Report {
             sum.kills += count.kills;
             sum.met += count.met;
         }
+        self.historical_kills += other.historical_kills;
         self.starts.extend(other.starts);
         self.acknowledged_events += other.acknowledged_events;
         self.rejected_events += other.rejected_events;
@@ -114,12 +117,14 @@ impl fmt::Display for Report {
         let of = |count: u64| grouped(count as f64);
         writeln!(
             f,
-            "seed {}: {} kills in {} folders, {} events acknowledged, {} of them rejected,\n\
+            "seed {}: {} kills in {} folders, {} of them under historical load alone;\n\
+             {} events acknowledged, {} of them rejected,\n\
              compared {} times and at each folder's end; {} blocks had to be sent again \
              under a new token",
             self.seed,
             of(self.kills()),
             self.folders,
+            self.historical_kills,
             of(self.acknowledged_events),
             of(self.rejected_events),
             self.checks,
