@@ -1,15 +1,14 @@
 //! What one core has of its own, and what all cores share.
 
 use crate::budget::Budget;
-use crate::buffers::Buffers;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
 use crate::health::Readiness;
-use crate::http::Decoder;
 use crate::keys::Keys;
 use crate::metrics::CoreMetrics;
 use crate::orphans::Orphans;
 use crate::resends::Resends;
+use millrace_encoding::{Buffers, Decoder};
 use millrace_parse::Parser;
 use millrace_pipeline::Pipeline;
 use millrace_rows::{Clock, Micros};
@@ -59,7 +58,7 @@ impl Core {
         Rc::new(Self {
             shared,
             parser: RefCell::default(),
-            decoder: RefCell::new(Decoder::new()),
+            decoder: RefCell::default(),
             buffers: Buffers::default(),
             orphans: Rc::default(),
             metrics: CoreMetrics::of_recorder(),

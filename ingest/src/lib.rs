@@ -25,7 +25,6 @@
 #![forbid(unsafe_code)]
 
 mod budget;
-mod buffers;
 mod config;
 mod connections;
 mod core;

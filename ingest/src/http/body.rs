@@ -6,12 +6,12 @@
 //! connections use the budget up.
 
 use crate::budget::Share;
-use crate::buffers::{Buffers, Whole};
 use crate::config::HttpLimits;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
+use millrace_encoding::{Buffers, Whole};
 use millrace_parse::{ApiError, ErrorType};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -2,8 +2,8 @@
 //!
 //! | Module | Does |
 //! |---|---|
-//! | `route`, `head`, `query`, `form` | read what the request says |
-//! | `body`, `encoding`, `payload` | read what it carries |
+//! | `route`, `head`, `query` | read what the request says |
+//! | `body`, `payload` | read what it carries |
 //! | `capture`, `report` | store it, and say what became of it |
 //! | `courtesy`, `cors`, `answer` | everything else that is answered, and how |
 
@@ -12,8 +12,6 @@ mod body;
 mod capture;
 mod cors;
 mod courtesy;
-mod encoding;
-mod form;
 mod head;
 mod payload;
 mod query;
@@ -21,7 +19,6 @@ mod report;
 mod route;
 
 pub use answer::Answer;
-pub use encoding::Decoder;
 pub use route::Route;
 
 use crate::core::Core;

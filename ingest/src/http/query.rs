@@ -1,5 +1,6 @@
 //! The few query parameters that mean something; all others are passed over.
 
+use millrace_encoding::unescaped;
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 
@@ -54,15 +55,6 @@ impl<'a> Query<'a> {
         }
         is_set
     }
-}
-
-/// A form value's bytes: `+` is a space, `%xx` a byte.
-pub fn unescaped(value: &str) -> Cow<'_, [u8]> {
-    if !value.contains('+') {
-        return percent_decode(value.as_bytes()).into();
-    }
-    let spaced = value.replace('+', " ");
-    Cow::Owned(percent_decode(spaced.as_bytes()).collect())
 }
 
 fn is_true(value: &str) -> bool {

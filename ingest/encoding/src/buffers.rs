@@ -18,6 +18,7 @@ pub struct Buffers {
 
 impl Buffers {
     /// An empty buffer, of any capacity.
+    #[must_use]
     pub fn take(&self) -> Vec<u8> {
         self.spare.borrow_mut().pop().unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! Each encoding as clients write it, cut short, over its limit, and mistaken for another.
 
-use super::*;
+use crate::*;
 use ::base64::Engine;
 use proptest::prelude::*;
 use std::io::Write;
@@ -9,7 +9,7 @@ const LIMIT: usize = 1 << 20;
 
 fn decode(encoding: Encoding, body: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut out = b"left over".to_vec();
-    Decoder::new()
+    Decoder::default()
         .decode(encoding, body, &mut out, bytes_max)
         .map(|()| {
             assert!(
@@ -76,6 +76,28 @@ const ENCODERS: [(Encoding, Encoder); 7] = [
     (Encoding::Base64, base64_of),
     (Encoding::Lz64, lz64_of),
 ];
+
+/// Each member would have the whole room zeroed for it, by what the last four bytes say: 32 GB here.
+#[test]
+fn a_body_of_many_empty_gzip_members_is_no_bomb() {
+    let mut body = gzip(b"").repeat(32_000);
+    body.extend([0xff; 4]);
+    assert!(matches!(
+        decode(Encoding::Gzip, &body, LIMIT),
+        Err(DecodeError::Broken(_))
+    ));
+}
+
+/// Found by fuzzing: the trailer of an empty member is zeros, and so is the byte before it.
+#[test]
+fn an_empty_gzip_member_ends_where_it_ends() {
+    let plain = b"{\"event\":1}";
+    for members in [[&b""[..], plain], [plain, b""], [b"", b""]] {
+        let body = members.map(gzip).concat();
+        let whole = members.concat();
+        assert_eq!(decode(Encoding::Gzip, &body, LIMIT), Ok(whole));
+    }
+}
 
 #[test]
 fn every_encoding_stops_at_the_limit_and_not_before() {
@@ -172,7 +194,7 @@ fn a_limit_smaller_than_the_smallest_step_holds() {
 
 #[test]
 fn a_decoder_works_after_a_failure() {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::default();
     let mut out = Vec::new();
     for (encoding, encode) in ENCODERS {
         assert!(

@@ -5,7 +5,7 @@
 //! what the input could plausibly hold; when that was too small, the next try is four times as
 //! large, up to the limit.
 
-use super::{DecodeError, grown};
+use crate::decoder::{DecodeError, grown};
 use libdeflater::{Crc, DecompressionError, Decompressor};
 
 /// Bytes of the smallest gzip member: header, an empty block, trailer.
@@ -25,11 +25,13 @@ enum Wrapper {
     Bare,
 }
 
-impl Inflater {
-    pub fn new() -> Self {
+impl Default for Inflater {
+    fn default() -> Self {
         Self(Decompressor::new())
     }
+}
 
+impl Inflater {
     /// One or several gzip members, one after the other.
     pub fn gzip(
         &mut self,
@@ -38,8 +40,8 @@ impl Inflater {
         bytes_max: usize,
     ) -> Result<(), DecodeError> {
         let mut rest = body;
+        let mut filled = 0;
         loop {
-            let start = out.len();
             let hint = match rest.last_chunk::<4>() {
                 Some(size) if rest.len() >= MEMBER_BYTES_MIN => u32::from_le_bytes(*size) as usize,
                 _ => return Err(DecodeError::broken("The gzip body is cut short.")),
@@ -48,13 +50,16 @@ impl Inflater {
             let hint = hint
                 .saturating_add(1)
                 .min(rest.len().saturating_mul(RATIO_GUESS));
-            self.inflate(Wrapper::Gzip, rest, out, hint, bytes_max)?;
-            let member = out.get(start..).unwrap_or_default();
+            let start = filled;
+            filled += self.inflate(Wrapper::Gzip, rest, out, start, hint, bytes_max)?;
+            let member = out.get(start..filled).unwrap_or_default();
             match after_member(rest, member) {
-                [] => return Ok(()),
+                [] => break,
                 more => rest = more,
             }
         }
+        out.truncate(filled);
+        Ok(())
     }
 
     /// zlib when the first two bytes say so, else bare deflate.
@@ -69,42 +74,45 @@ impl Inflater {
             && first & 0x0f == 8
             && u16::from_be_bytes([*first, *second]).is_multiple_of(31)
         {
-            match self.inflate(Wrapper::Zlib, body, out, hint, bytes_max) {
+            match self.inflate(Wrapper::Zlib, body, out, 0, hint, bytes_max) {
                 // A bare stream may begin like a zlib header by chance.
-                Err(DecodeError::Broken(_)) => out.clear(),
-                done => return done,
+                Err(DecodeError::Broken(_)) => {}
+                done => return done.map(|written| out.truncate(written)),
             }
         }
-        self.inflate(Wrapper::Bare, body, out, hint, bytes_max)
+        let written = self.inflate(Wrapper::Bare, body, out, 0, hint, bytes_max)?;
+        out.truncate(written);
+        Ok(())
     }
 
-    /// Appends what `input` inflates to. `out` holds at most `bytes_max` bytes afterwards.
+    /// Writes what `input` inflates to into `out` from `start` on; returns how many bytes. `out` is
+    /// grown as needed, to `bytes_max` at most, and never cut: what was filled with zeros once need
+    /// not be again, of which a body of a million empty members would make a bomb.
     fn inflate(
         &mut self,
         wrapper: Wrapper,
         input: &[u8],
         out: &mut Vec<u8>,
+        start: usize,
         hint: usize,
         bytes_max: usize,
-    ) -> Result<(), DecodeError> {
-        let start = out.len();
+    ) -> Result<usize, DecodeError> {
         let room_max = bytes_max.saturating_sub(start);
         let mut room = hint.max(256).min(room_max);
         loop {
-            out.resize(start + room, 0);
+            if out.len() < start + room {
+                out.resize(start + room, 0);
+            }
             let target = out.get_mut(start..).unwrap_or_default();
+            room = target.len();
             let result = match wrapper {
                 Wrapper::Gzip => self.0.gzip_decompress(input, target),
                 Wrapper::Zlib => self.0.zlib_decompress(input, target),
                 Wrapper::Bare => self.0.deflate_decompress(input, target),
             };
             match result {
-                Ok(written) => {
-                    out.truncate(start + written);
-                    return Ok(());
-                }
+                Ok(written) => return Ok(written),
                 Err(DecompressionError::BadData) => {
-                    out.truncate(start);
                     return Err(DecodeError::broken(
                         "The body is not valid gzip or deflate data, or is cut short.",
                     ));
@@ -135,6 +143,26 @@ fn after_member<'a>(rest: &'a [u8], member: &[u8]) -> &'a [u8] {
     let mut trailer = [0; 8];
     trailer[..4].copy_from_slice(&crc.sum().to_le_bytes());
     trailer[4..].copy_from_slice(&size);
-    let end = memchr::memmem::find(rest, &trailer).map_or(rest.len(), |at| at + trailer.len());
-    rest.get(end..).unwrap_or_default()
+    rest.get(end_of_member(rest, &trailer)..)
+        .unwrap_or_default()
+}
+
+/// Where the member that `rest` begins with ends: behind its trailer. The trailer's bytes may occur
+/// before it, too, as the zeros of an empty member do; behind it is another member, or nothing.
+#[cold]
+fn end_of_member(rest: &[u8], trailer: &[u8]) -> usize {
+    let mut from = MEMBER_BYTES_MIN - trailer.len() - 2;
+    let mut first = None;
+    while let Some(at) = rest
+        .get(from..)
+        .and_then(|later| memchr::memmem::find(later, trailer))
+    {
+        let end = from + at + trailer.len();
+        first = first.or(Some(end));
+        if matches!(rest.get(end..), Some([] | [0x1f, 0x8b, 0x08, ..])) {
+            return end;
+        }
+        from += at + 1;
+    }
+    first.unwrap_or(rest.len())
 }

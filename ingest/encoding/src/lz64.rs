@@ -8,8 +8,8 @@
 //! Codes are read least significant bit first, from characters of six bits each, most
 //! significant first. Code 0: a new character of 8 bits; 1: of 16 bits; 2: the end.
 
-use super::DecodeError;
-use super::base64::standard_alphabet;
+use crate::DecodeError;
+use crate::base64::standard_alphabet;
 
 /// Bits of the first code, and of codes while the dictionary is small.
 const START_BITS: u32 = 2;

@@ -1,6 +1,6 @@
 //! Zstandard.
 
-use super::{DecodeError, grown};
+use crate::decoder::{DecodeError, grown};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 /// RFC 9659: over HTTP a window is at most 8 MiB, so a header cannot make us allocate more.

@@ -1,7 +1,7 @@
 //! `application/x-www-form-urlencoded` bodies: the JSON is in the field `data`.
 
-use super::encoding::Encoding;
-use super::query::unescaped;
+use crate::Encoding;
+use percent_encoding::percent_decode;
 use std::borrow::Cow;
 
 /// The fields of a form that mean something.
@@ -11,6 +11,16 @@ pub struct Form<'a> {
     pub data: Cow<'a, [u8]>,
     /// How it is encoded.
     pub compression: Option<Cow<'a, [u8]>>,
+}
+
+/// A form value's bytes: `+` is a space, `%xx` a byte.
+#[must_use]
+pub fn unescaped(value: &str) -> Cow<'_, [u8]> {
+    if !value.contains('+') {
+        return percent_decode(value.as_bytes()).into();
+    }
+    let spaced = value.replace('+', " ");
+    Cow::Owned(percent_decode(spaced.as_bytes()).collect())
 }
 
 /// Whether a body of a form's content type is one: `curl -d '{…}'` says form and sends JSON.

@@ -1,7 +1,7 @@
 //! Base64, as clients send it: either alphabet, padded or not, broken into lines, and with the
 //! `+` that a form decoder turned into a space.
 
-use super::DecodeError;
+use crate::DecodeError;
 use base64::Engine;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use base64::engine::{DecodePaddingMode, GeneralPurpose};

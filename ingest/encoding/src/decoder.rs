@@ -1,14 +1,6 @@
-//! Bodies as sent into bodies as JSON.
-//!
-//! Everything here grows its output step by step and stops at the limit: 89 bytes of brotli can
-//! stand for 100 MiB, so no length that a client declares is ever allocated as it stands.
+//! The encodings there are, and taking one off.
 
-mod base64;
-mod brotli;
-mod deflate;
-mod lz64;
-mod zstd;
-
+use crate::{base64, brotli, deflate, lz64, zstd};
 use millrace_parse::{ApiError, ErrorType};
 use std::borrow::Cow;
 
@@ -75,6 +67,34 @@ impl Encoding {
     }
 }
 
+impl Encoding {
+    /// The encoding that a request names; none when it names none.
+    ///
+    /// # Errors
+    ///
+    /// 415 for a name that is not [known](Self::of_name).
+    pub fn named(name: Option<&[u8]>) -> Result<Self, ApiError> {
+        let Some(name) = name else {
+            return Ok(Self::Identity);
+        };
+        Self::of_name(name).ok_or_else(|| Self::unsupported(&String::from_utf8_lossy(name)))
+    }
+
+    /// The 415 for an encoding that we do not take.
+    #[must_use]
+    pub fn unsupported(name: &str) -> ApiError {
+        let name: Cow<'_, str> = name.chars().take(64).collect();
+        ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ErrorType::InvalidRequest,
+            "unsupported_media_type",
+            format!(
+                "The encoding {name:?} is not taken. Use one of gzip, deflate, br, zstd, base64 or lz64."
+            ),
+        )
+    }
+}
+
 /// Why a body could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
@@ -85,7 +105,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    fn broken(detail: &'static str) -> Self {
+    pub(crate) fn broken(detail: &'static str) -> Self {
         Self::Broken(Cow::Borrowed(detail))
     }
 }
@@ -110,24 +130,26 @@ impl From<DecodeError> for ApiError {
 }
 
 /// One core's decoders; their tables are reused.
+#[derive(Default)]
 pub struct Decoder {
     deflate: deflate::Inflater,
     zstd: Option<zstd::Context>,
 }
 
-impl Decoder {
-    /// Decoders without tables yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            deflate: deflate::Inflater::new(),
-            zstd: None,
-        }
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
     }
+}
 
+impl Decoder {
     /// Decodes `body` into `out`, which is emptied first, and never grown past `bytes_max`.
     ///
     /// [`Encoding::Identity`] copies.
+    ///
+    /// # Errors
+    ///
+    /// See [`DecodeError`]; what `out` then holds means nothing.
     pub fn decode(
         &mut self,
         encoding: Encoding,
@@ -156,9 +178,6 @@ impl Decoder {
 }
 
 /// The next size to try when `len` bytes were not enough; `None` at the limit.
-fn grown(len: usize, bytes_max: usize) -> Option<usize> {
+pub(crate) fn grown(len: usize, bytes_max: usize) -> Option<usize> {
     (len < bytes_max).then(|| len.saturating_mul(4).max(16 << 10).min(bytes_max))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 //! Brotli.
 
-use super::{DecodeError, grown};
+use crate::decoder::{DecodeError, grown};
 use std::io::Read;
 
 /// Bytes the decoder takes from the input at a time.

@@ -1,0 +1,32 @@
+//! Request bodies as they were sent into request bodies as JSON text; no I/O.
+//!
+//! Everything here grows its output step by step and stops at the limit: 89 bytes of brotli can
+//! stand for 100 MiB, so no length that a client declares is ever allocated as it stands.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `unwrap` | [`Unwrapper`]: which encodings a body has, one inside the other |
+//! | `form` | the field of a form that is the payload |
+//! | `decoder` | [`Encoding`], and [`Decoder`], which takes one off |
+//! | `deflate`, `zstd`, `brotli`, `base64`, `lz64` | each encoding |
+//! | `buffers` | buffers that are used again |
+
+#![forbid(unsafe_code)]
+
+mod base64;
+mod brotli;
+mod buffers;
+mod decoder;
+mod deflate;
+mod form;
+mod lz64;
+mod unwrap;
+mod zstd;
+
+pub use buffers::{Buffers, Whole};
+pub use decoder::{DecodeError, Decoder, Encoding};
+pub use form::unescaped;
+pub use unwrap::{Hints, Unwrapper};
+
+#[cfg(test)]
+mod tests;
