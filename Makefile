@@ -6,6 +6,11 @@ SHELL := /bin/bash
 
 ENGINE := deploy/embedded/node_modules/.installed
 DENY_VERSION := 0.20.2
+FUZZ_VERSION := 0.13.2
+# What make fuzz runs, and under which sanitizer: none is five times as fast.
+TARGET ?= parse
+RUNS ?= 100000000
+SANITIZER ?= address
 
 ## Use
 
@@ -29,8 +34,14 @@ test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python
 
 .PHONY: torture
 torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS=n, SEED=n
+	$(MAKE) torture-log
 	$(MAKE) torture-crash
 	$(MAKE) torture-away
+
+.PHONY: torture-log
+torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read
+	MILLRACE_LOG_CASES=12000 MILLRACE_LOG_DAMAGE_BYTES=65536 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-log --test it -- --nocapture whatever_happens each_damaged_byte
+	MILLRACE_FUZZ_RUNS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-fuzz --test it -- --nocapture
 
 .PHONY: torture-crash
 torture-crash: # Kill servers at random and at every fail point, and count what they acknowledged
@@ -41,6 +52,13 @@ torture-crash: # Kill servers at random and at every fail point, and count what 
 .PHONY: torture-away
 torture-away: # Take ClickHouse away in every way, each for two minutes
 	MILLRACE_AWAY_SECONDS=120 cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
+
+.PHONY: fuzz
+fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=100000000
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz --version $(FUZZ_VERSION)
+	mkdir -p ingest/fuzz/libfuzzer/found/$(TARGET)
+	cargo +nightly fuzz run --fuzz-dir ingest/fuzz/libfuzzer --sanitizer $(SANITIZER) $(TARGET) \
+		ingest/fuzz/libfuzzer/found/$(TARGET) ingest/fuzz/corpus/$(TARGET) -- -runs=$(RUNS) -max_len=2048 -print_final_stats=1
 
 .PHONY: check
 check: ## Format, lints, dependency rules

@@ -33,6 +33,8 @@ mod skew;
 mod slow;
 mod span;
 mod splice;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod text;
 mod timestamp;
 mod v1;

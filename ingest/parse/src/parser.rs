@@ -27,6 +27,14 @@ pub struct Parser {
 }
 
 impl Parser {
+    #[cfg(feature = "testing")]
+    pub(crate) fn with_index(index: Index) -> Self {
+        Self {
+            index,
+            ..Self::default()
+        }
+    }
+
     /// Parses a decoded body: JSON text. `find` looks into the key cache without waiting.
     pub fn parse(
         &mut self,

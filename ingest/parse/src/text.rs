@@ -31,7 +31,7 @@ pub fn decode_ascii<'s>(
     scratch: &'s mut String,
 ) -> Result<&'s [u8], LoneSurrogate> {
     if span.kind == Kind::Escaped {
-        return decode(body, span, scratch).map(|text| text.trim().as_bytes());
+        return decode(body, span, scratch).map(|text| text.as_bytes().trim_ascii());
     }
     Ok(span.of(body).trim_ascii())
 }

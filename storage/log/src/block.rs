@@ -90,10 +90,12 @@ fn put_block(method: u8, data: &[u8], uncompressed_bytes: usize, out: &mut Vec<u
     out.extend_from_slice(&((data.len() + SIZES_BYTES) as u32).to_le_bytes());
     out.extend_from_slice(&(uncompressed_bytes as u32).to_le_bytes());
     out.extend_from_slice(data);
-    if let Some((checksum, covered)) = out
-        .get_mut(start..)
-        .and_then(|block| block.split_at_mut_checked(CHECKSUM_BYTES))
-    {
+    seal(out.get_mut(start..).unwrap_or_default());
+}
+
+/// Writes a whole block's checksum.
+pub(crate) fn seal(block: &mut [u8]) {
+    if let Some((checksum, covered)) = block.split_at_mut_checked(CHECKSUM_BYTES) {
         checksum.copy_from_slice(&checksum_of(covered));
     }
 }

@@ -18,6 +18,7 @@
 use crate::CheckpointError;
 use crate::fail_point::{FailPoint, pass};
 use crate::fields::{put, u16_at, u32_at, u64_at};
+use crate::frame::NUMBER_MAX;
 use crate::fs::Fs;
 use crate::log::is_want_of_room;
 use std::io::{self, IoSlice};
@@ -156,6 +157,9 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Stored, CheckpointError> {
         segment: u64_at(header, 16).unwrap_or_default(),
         sequence: u64_at(header, 24).unwrap_or_default(),
     };
+    if floor.segment.max(floor.sequence) > NUMBER_MAX {
+        return Err(corrupt("its numbers are none"));
+    }
     Ok(Stored {
         floor,
         bytes: body.to_vec(),

@@ -14,6 +14,10 @@ pub(crate) const FRAME_BYTES_MIN: u64 = 96;
 /// Frames start at multiples of this, so that a search need not try every byte.
 pub(crate) const ALIGN_BYTES: u64 = 8;
 
+/// No sequence and no number of a segment is beyond: at a billion a second it lasts 292 years, and
+/// one more never overflows.
+pub(crate) const NUMBER_MAX: u64 = u64::MAX / 2;
+
 /// The first bytes of a frame.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"MFRM");
 const TRAILER_MAGIC: u32 = u32::from_le_bytes(*b"MEND");
@@ -120,7 +124,7 @@ fn pad_bytes(bytes: u64) -> u64 {
 
 /// The trailer's CRC covers both headers (and through the sums in them every payload byte), the
 /// padding and the sequence: with it, all of the frame is there.
-fn trailer(head: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BYTES] {
+pub(crate) fn trailer(head: &[u8], pad: usize, sequence: u64) -> [u8; TRAILER_BYTES] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(head);
     hasher.update([0u8; ALIGN_BYTES as usize].get(..pad).unwrap_or_default());
@@ -159,11 +163,15 @@ impl Head {
         if !(VERSION_1..=VERSION).contains(&version) {
             return Err("the frame's version is unknown");
         }
+        let sequence = u64_at(bytes, 16).ok_or(SHORT)?;
+        if sequence > NUMBER_MAX {
+            return Err("the frame's sequence is none");
+        }
         Ok(Self {
             version,
             sections: u16_at(bytes, 6).ok_or(SHORT)?,
             salt: u64_at(bytes, 8).ok_or(SHORT)?,
-            sequence: u64_at(bytes, 16).ok_or(SHORT)?,
+            sequence,
             headers_bytes: u32_at(bytes, 24).ok_or(SHORT)?,
             payload_bytes: u64_at(bytes, 32).ok_or(SHORT)?,
             headers_crc: u32_at(bytes, 40).ok_or(SHORT)?,

@@ -1,6 +1,7 @@
 //! Segment files: their names and the header each starts with.
 
 use crate::fields::{put, u16_at, u32_at, u64_at};
+use crate::frame::NUMBER_MAX;
 
 /// Bytes of a segment's header; frames start here.
 pub(crate) const SEGMENT_HEADER_BYTES: u64 = 64;
@@ -59,12 +60,16 @@ impl SegmentHeader {
             return Err(HeaderError::Damaged);
         }
         let field = |at| u64_at(bytes, at).ok_or(HeaderError::Damaged);
+        let sequence = |at| match field(at)? {
+            sequence if sequence > NUMBER_MAX => Err(HeaderError::Damaged),
+            sequence => Ok(sequence),
+        };
         match u16_at(bytes, 8) {
             Some(1..=FORMAT_VERSION) => Ok(Self {
                 number,
                 salt: field(24)?,
-                sequence_before: field(32)?,
-                sequence_floor: field(40)?,
+                sequence_before: sequence(32)?,
+                sequence_floor: sequence(40)?,
             }),
             Some(version) => Err(HeaderError::Version(version)),
             None => Err(HeaderError::Damaged),
@@ -80,7 +85,7 @@ pub(crate) fn file_name(number: u64) -> String {
 /// The number in a segment's file name; `None` for any other file.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
-    let number = digits.parse().ok()?;
+    let number = digits.parse().ok().filter(|&number| number <= NUMBER_MAX)?;
     (file_name(number) == name).then_some(number)
 }
 

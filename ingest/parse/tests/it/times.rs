@@ -50,6 +50,22 @@ fn a_timestamp_is_stored_in_microseconds() {
     }
 }
 
+/// Found by writing the model of the fuzz target: escapes used to be trimmed of more white space.
+#[test]
+fn how_a_timestamp_is_escaped_does_not_matter() {
+    for (space, is_trimmed) in [("\u{a0}", false), ("\u{2003}", false), (" ", true)] {
+        let escaped: String = space
+            .encode_utf16()
+            .map(|unit| format!("\\u{unit:04x}"))
+            .collect();
+        for space in [space, &escaped] {
+            let body = batch_of(&format!(r#","timestamp":"2026-11-20T15:38:18.1Z{space}""#));
+            let accepted = accepted(&body, &facts()).accepted == 1;
+            assert_eq!(accepted, is_trimmed, "{space:?}");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_clock_is_set_right_and_transit_is_left_alone() {
     let table = [

@@ -7,7 +7,9 @@
 //! | `calls` | what the log calls of it |
 //! | `inode` | one file: what is in the cache, and what is on the disk |
 //! | `dice` | reproducible chance |
+//! | [`bytes`] | frames and segments as bytes, their checksums put right |
 
+pub mod bytes;
 mod calls;
 mod dice;
 mod inode;

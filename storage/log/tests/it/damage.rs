@@ -3,6 +3,7 @@
 use crate::support::{
     DIR, OwnedSection, append, contents, open, options, read_from, segment_paths, try_open,
 };
+use millrace_log::testing::bytes::reseal_segment;
 use millrace_log::testing::{Dice, MemoryFs};
 use millrace_log::{Log, Position, ReadError, inspect};
 use proptest::prelude::*;
@@ -169,6 +170,24 @@ fn frames_of_a_segment_without_header_are_read() {
             (1..=file as u64 + 1).collect::<Vec<_>>()
         );
         assert_eq!(contents(&log.handle()), whole);
+    }
+}
+
+/// Found by fuzzing: with checksums that fit, one more than the last sequence overflowed.
+#[test]
+fn sequences_that_cannot_be_are_damage() {
+    // Both of a header, and the first frame's.
+    for at in [32, 40, 64 + 16] {
+        let (mut files, whole) = small_log();
+        let bytes = &mut files[1].1;
+        bytes[at..at + 8].fill(0xff);
+        reseal_segment(bytes, 2);
+        let fs = disk_with(&files);
+        let (mut log, recovery) = open(&fs);
+        assert!(recovery.is_damaged(), "at {at}");
+        assert!(is_subsequence(&contents(&log.handle()), &whole));
+        append(&mut log, 99, 100);
+        log.sync().unwrap();
     }
 }
 

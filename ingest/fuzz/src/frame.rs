@@ -1,0 +1,115 @@
+//! Frames of the log: whatever is taken for one is byte for byte what we would write.
+
+use millrace_log::block::{self, Compressor};
+use millrace_log::testing::Dice;
+use millrace_log::testing::bytes::{decode_frame, encode_frame, reseal_blocks, reseal_frame};
+use millrace_log::{Section, SectionHeader};
+use std::cell::RefCell;
+
+/// What blocks may hold here.
+const ROWS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a frame's header that say nothing, and are zero when we write it.
+const UNUSED: std::ops::Range<usize> = 28..32;
+
+thread_local! {
+    static COMPRESSOR: RefCell<Compressor> = RefCell::new(Compressor::new());
+}
+
+/// Reads the bytes as a frame: as they are, and with its checksums put right; then makes a frame
+/// of them and damages it.
+///
+/// # Panics
+///
+/// If a frame is read that we would not have written so, or damage is not seen.
+pub fn frame(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
+    match choice % 3 {
+        0 => {
+            read(data);
+            let mut sealed = data.to_vec();
+            reseal_frame(&mut sealed);
+            read(&sealed);
+        }
+        1 => {
+            let mut run = data.to_vec();
+            reseal_blocks(&mut run);
+            let mut rows = Vec::new();
+            let result = block::decompress_into_vec(&run, &mut rows, ROWS_BYTES_MAX);
+            assert!(rows.len() <= ROWS_BYTES_MAX, "{result:?}");
+        }
+        _ => write(data, u64::from(choice)),
+    }
+}
+
+/// Writes again what could be read.
+fn read(bytes: &[u8]) {
+    let Ok((frame, runs)) = decode_frame(bytes) else {
+        return;
+    };
+    let version = bytes[4];
+    let sections: Vec<_> = frame
+        .sections
+        .iter()
+        .zip(&runs)
+        .map(|(section, run)| Section {
+            header: &section.header,
+            blocks: run,
+        })
+        .collect();
+    let salt = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
+    // A frame of version 1 may hold anything; one of no sections is never written.
+    if version != 2 || sections.is_empty() || bytes[UNUSED] != [0; 4] {
+        return;
+    }
+    let again = encode_frame(&sections, salt, frame.sequence).unwrap();
+    assert_eq!(again, bytes, "written as it was read");
+}
+
+/// Makes a frame of one to three sections, reads it, and damages it.
+fn write(data: &[u8], seed: u64) {
+    let mut dice = Dice::new(seed ^ (data.len() as u64) << 8);
+    let count = 1 + dice.below(3) as usize;
+    let owned: Vec<_> = data
+        .chunks(data.len().div_ceil(count).max(1))
+        .zip(0_u32..)
+        .map(|(part, index)| {
+            let name = String::from_utf8_lossy(&part[..part.len().min(40)]).into_owned();
+            let header = SectionHeader {
+                insert_target: name,
+                month: dice.throw() as u32,
+                rows: index,
+                uncompressed_bytes: dice.throw(),
+                keys: part.as_chunks().0.iter().take(3).copied().collect(),
+            };
+            let mut blocks = Vec::new();
+            if dice.below(2) == 0 {
+                block::store_into(part, &mut blocks);
+            } else {
+                COMPRESSOR.with_borrow_mut(|c| c.compress_into(part, &mut blocks));
+            }
+            (header, blocks, part)
+        })
+        .collect();
+    let sections: Vec<_> = owned
+        .iter()
+        .map(|(header, blocks, _)| Section { header, blocks })
+        .collect();
+    let Ok(mut bytes) = encode_frame(&sections, dice.throw(), 1) else {
+        assert!(sections.is_empty());
+        return;
+    };
+    let (frame, runs) = decode_frame(&bytes).unwrap();
+    for (section, (header, _, _)) in frame.sections.iter().zip(&owned) {
+        assert_eq!(section.header, *header);
+    }
+    for (run, (_, _, part)) in runs.iter().zip(&owned) {
+        let mut rows = Vec::new();
+        block::decompress_into_vec(run, &mut rows, ROWS_BYTES_MAX).unwrap();
+        assert_eq!(rows, *part);
+    }
+    let at = dice.below(bytes.len() as u64) as usize;
+    bytes[at] ^= 1 + dice.below(255) as u8;
+    assert!(decode_frame(&bytes).is_err(), "byte {at} is damaged");
+}

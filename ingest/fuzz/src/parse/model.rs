@@ -1,0 +1,374 @@
+//! What the contract makes of a body that is JSON, written down once more and plainly.
+
+use super::json::{Kind, Members, kind, text};
+use super::rows::{self, Event, Rejected};
+use super::{NOW, TEAM};
+use crate::timestamp::reference;
+use millrace_parse::{Facts, Parsed, Protocol};
+use millrace_rows::{Micros, Month};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+const HOUR: i64 = 3_600_000_000;
+/// What names and ids may have, in characters.
+const NAME_CHARS_MAX: usize = 200;
+
+/// A request as the model reads it.
+struct Request<'a> {
+    events: Vec<&'a RawValue>,
+    is_single: bool,
+    is_v1: bool,
+    historical: bool,
+    shift: i64,
+    facts: &'a Facts<'a>,
+}
+
+/// Holds what was parsed to what is expected.
+pub fn check(body: &str, facts: &Facts<'_>, parsed: &Parsed) {
+    let request = Request::read(body, facts).expect("refused by the model");
+    let mut stored = Vec::new();
+    let mut refused = Vec::new();
+    for (event, index) in request.events.iter().zip(0..) {
+        match request.event(event) {
+            Ok(event) => stored.push(event),
+            Err(code) => refused.push(Rejected {
+                index,
+                code: code.to_owned(),
+                raw: event.get().to_owned(),
+            }),
+        }
+    }
+    assert_eq!(rows::rejected(&parsed.batch), refused);
+    assert_eq!(parsed.report.rejected_count as usize, refused.len());
+    assert_eq!(parsed.accepted as usize, stored.len());
+    let found = rows::events(&parsed.batch);
+    let expected = by_month(stored);
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        expected.assert_is(found, request.is_v1);
+    }
+}
+
+/// Holds a refusal to the ones that the model knows.
+pub fn check_refusal(body: &str, facts: &Facts<'_>, code: &str) {
+    match Request::read(body, facts) {
+        Err(expected) => assert_eq!(code, expected),
+        // Which key a request has is not the model's business, nor the uuids of v1.
+        Ok(request) => assert!(
+            code.ends_with("api_key") || code.ends_with("api_keys") || request.is_v1,
+            "{code}"
+        ),
+    }
+}
+
+/// Rows come grouped by month.
+fn by_month(stored: Vec<Expected>) -> Vec<Expected> {
+    let month = |event: &Expected| Month::of(event.row.timestamp);
+    let mut months = Vec::new();
+    for event in &stored {
+        if !months.contains(&month(event)) {
+            months.push(month(event));
+        }
+    }
+    let mut stored = stored;
+    stored.sort_by_key(|event| months.iter().position(|known| *known == month(event)));
+    stored
+}
+
+struct Expected {
+    row: Event,
+    /// The version of the uuid that we make; `None` if the client's counts.
+    version: Option<usize>,
+    /// The properties' text from behind the opening brace on.
+    rest: String,
+}
+
+impl Expected {
+    fn assert_is(&self, found: &Event, is_v1: bool) {
+        let mut found = found.clone();
+        if let Some(version) = self.version {
+            assert_eq!(found.uuid.get_version_num(), version);
+            found.uuid = self.row.uuid;
+        }
+        if is_v1 {
+            // What v1 adds is not modelled; it stays JSON, and what was sent stays behind it.
+            let properties: Result<&RawValue, _> = serde_json::from_str(&found.properties);
+            assert!(properties.is_ok() && found.properties.ends_with(&self.rest));
+            found.properties.clone_from(&self.row.properties);
+        }
+        assert_eq!(found, self.row);
+    }
+}
+
+impl<'a> Request<'a> {
+    fn read(body: &'a str, facts: &'a Facts<'a>) -> Result<Self, &'static str> {
+        let whole: &RawValue = serde_json::from_str(body).expect("known to be JSON");
+        let is_v1 = matches!(facts.protocol, Protocol::V1 { .. });
+        let root = Members::of(Some(whole));
+        let list = match (kind(whole), root.last("batch")) {
+            (Kind::Array, _) if !is_v1 => Some(whole),
+            (Kind::Object, Some(batch)) if kind(batch) == Kind::Array => Some(batch),
+            (Kind::Object, None) if !is_v1 => None,
+            _ => return Err("invalid_body"),
+        };
+        let events = match list {
+            Some(list) => serde_json::from_str(list.get()).expect("an array"),
+            None => vec![whole],
+        };
+        if events.is_empty() {
+            return Err("empty_batch");
+        }
+        if events.len() > facts.limits.events_max {
+            return Err("too_many_events");
+        }
+        let historical = match root.given("historical_migration").map(kind) {
+            None | Some(Kind::False) => facts.historical_query,
+            Some(Kind::True) => true,
+            Some(_) => return Err("invalid_historical_migration"),
+        };
+        let shift = if is_v1 { 0 } else { shift(&root, facts) };
+        Ok(Self {
+            is_single: list.is_none(),
+            events,
+            is_v1,
+            historical,
+            shift,
+            facts,
+        })
+    }
+
+    fn event(&self, whole: &'a RawValue) -> Result<Expected, &'static str> {
+        let quotes = if kind(whole) == Kind::String { 2 } else { 0 };
+        if whole.get().len() - quotes > self.facts.limits.event_bytes_max {
+            return Err("event_too_large");
+        }
+        if kind(whole) != Kind::Object {
+            return Err("invalid_event");
+        }
+        let event = Members::of(Some(whole));
+        if !self.is_single && event.given("historical_migration").is_some() {
+            return Err("invalid_historical_migration");
+        }
+        let sent = event.last("properties");
+        let properties = Members::of(sent);
+        let name = self.name(&event)?;
+        let distinct_id = distinct_id(&event, &properties)?;
+        let (timestamp, said) = self.timestamp(&event, &properties)?;
+        let uuid = uuid(&event)?;
+        check_objects(&event)?;
+        let version = match uuid {
+            Some(_) => None,
+            None if self.historical && said => Some(5),
+            None => Some(7),
+        };
+        let raw = sent.filter(|value| kind(value) == Kind::Object);
+        let raw = raw.map_or("{}", RawValue::get);
+        Ok(Expected {
+            row: Event {
+                uuid: uuid.unwrap_or_default(),
+                event: name,
+                properties: self.stored(&event, &properties, raw),
+                timestamp,
+                team_id: TEAM.0,
+                distinct_id,
+                created_at: NOW,
+                historical: self.historical,
+            },
+            version,
+            rest: raw[1..].to_owned(),
+        })
+    }
+
+    fn name(&self, event: &Members<'_>) -> Result<String, &'static str> {
+        let is_identify = self.facts.engage && self.is_single;
+        if is_identify && event.given("event").is_none() {
+            return Ok("$identify".to_owned());
+        }
+        name(event.given("event")).map_err(|problem| match problem {
+            Problem::Missing => "missing_event",
+            Problem::Invalid => "invalid_event",
+            Problem::TooLong => "event_name_too_long",
+        })
+    }
+
+    fn timestamp(
+        &self,
+        event: &Members<'_>,
+        properties: &Members<'_>,
+    ) -> Result<(Micros, bool), &'static str> {
+        const INVALID: &str = "invalid_timestamp";
+        let given = event.given("timestamp");
+        let written = match given {
+            None => String::new(),
+            Some(value) if kind(value) == Kind::String => text(value).ok_or(INVALID)?,
+            Some(_) => return Err(INVALID),
+        };
+        let written = trim_ascii(&written);
+        if written.is_empty() {
+            return Ok((before(event.given("offset")), false));
+        }
+        let mut at = reference(written).ok_or(INVALID)?;
+        let ignores = properties.last("$ignore_sent_at").map(kind) == Some(Kind::True);
+        if !self.historical && !ignores {
+            at = (at + self.shift).max(0);
+        }
+        match (at <= NOW.0 + 23 * HOUR, self.historical) {
+            (true, _) => Ok((Micros(at), true)),
+            (false, true) => Err("timestamp_in_future"),
+            (false, false) => Ok((NOW, true)),
+        }
+    }
+
+    /// The properties with what moves into them in front.
+    fn stored(&self, event: &Members<'_>, properties: &Members<'_>, raw: &str) -> String {
+        let mut added = String::new();
+        let keeps_ip = properties.last("$geoip_disable").map(kind) == Some(Kind::True)
+            || properties.last("$ip").is_some();
+        if let Some(ip) = self
+            .facts
+            .client_ip
+            .filter(|_| !self.historical && !keeps_ip)
+        {
+            added += &format!("\"$ip\":\"{ip}\",");
+        }
+        for name in ["$set", "$set_once", "$unset", "$groups"] {
+            if let Some(value) = event.given(name)
+                && properties.last(name).is_none()
+            {
+                added += &format!("\"{name}\":{},", value.get());
+            }
+        }
+        if properties.is_empty() {
+            added.pop();
+        }
+        format!("{{{added}{}", &raw[1..])
+    }
+}
+
+/// How far a client's clock is off.
+fn shift(root: &Members<'_>, facts: &Facts<'_>) -> i64 {
+    let named = |name: &str| {
+        let value = root
+            .last(name)
+            .filter(|value| kind(value) == Kind::String)?;
+        reference(text(value)?.trim())
+    };
+    let query = || Some(facts.sent_at_query?.parse::<i64>().ok()? * 1_000);
+    let sent_at = named("sent_at").or_else(|| named("sentAt")).or_else(query);
+    match sent_at.map(|sent_at| NOW.0 - sent_at) {
+        Some(off) if off.abs() > 60_000_000 => off,
+        _ => 0,
+    }
+}
+
+/// The time of receipt, less an offset in milliseconds that makes sense.
+fn before(offset: Option<&RawValue>) -> Micros {
+    let millis = offset
+        .filter(|value| kind(value) == Kind::Number)
+        .and_then(|value| value.get().parse::<i64>().ok());
+    match millis.map(|millis| i128::from(NOW.0) - i128::from(millis) * 1_000) {
+        Some(at) if (0..=i128::from(NOW.0)).contains(&at) => Micros(at as i64),
+        _ => NOW,
+    }
+}
+
+enum Problem {
+    Missing,
+    Invalid,
+    TooLong,
+}
+
+fn name(value: Option<&RawValue>) -> Result<String, Problem> {
+    let value = value.ok_or(Problem::Missing)?;
+    let text = match kind(value) {
+        Kind::String => text(value).ok_or(Problem::Invalid)?,
+        _ => return Err(Problem::Invalid),
+    };
+    match text.trim() {
+        "" => Err(Problem::Missing),
+        name if name.contains('\0') => Err(Problem::Invalid),
+        name if name.chars().count() > NAME_CHARS_MAX => Err(Problem::TooLong),
+        name => Ok(name.to_owned()),
+    }
+}
+
+fn distinct_id(event: &Members<'_>, properties: &Members<'_>) -> Result<String, &'static str> {
+    let found = event
+        .given("distinct_id")
+        .or_else(|| event.given("$distinct_id"))
+        .or_else(|| properties.given("distinct_id"))
+        .or_else(|| properties.given("$distinct_id"));
+    let result = match found {
+        Some(value) if kind(value) == Kind::Number => match value.get() {
+            digits if digits.len() > NAME_CHARS_MAX => Err(Problem::TooLong),
+            digits => Ok(digits.to_owned()),
+        },
+        found => name(found),
+    };
+    result.map_err(|problem| match problem {
+        Problem::Missing => "missing_distinct_id",
+        Problem::Invalid => "invalid_distinct_id",
+        Problem::TooLong => "distinct_id_too_long",
+    })
+}
+
+fn uuid(event: &Members<'_>) -> Result<Option<Uuid>, &'static str> {
+    const INVALID: &str = "invalid_uuid";
+    let Some(value) = event.given("uuid") else {
+        return Ok(None);
+    };
+    let written = match kind(value) {
+        Kind::String => text(value).ok_or(INVALID)?,
+        _ => return Err(INVALID),
+    };
+    match trim_ascii(&written) {
+        "" => Ok(None),
+        written => parse_uuid(written).map(Some).ok_or(INVALID),
+    }
+}
+
+/// 32 hexadecimal digits, or with hyphens in the usual places, in braces or behind `urn:uuid:`.
+fn parse_uuid(text: &str) -> Option<Uuid> {
+    let in_braces = text
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'));
+    let prefixed = text
+        .split_at_checked(9)
+        .filter(|(prefix, _)| prefix.eq_ignore_ascii_case("urn:uuid:"))
+        .map(|(_, rest)| rest);
+    let inner = in_braces.or(prefixed).unwrap_or(text);
+    let bytes = inner.as_bytes();
+    let has_hyphens = bytes.len() == 36 && [8, 13, 18, 23].iter().all(|at| bytes[*at] == b'-');
+    let digits: String = inner
+        .chars()
+        .filter(|c| !has_hyphens || *c != '-')
+        .collect();
+    let is_hex = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then(|| Uuid::from_u128(u128::from_str_radix(&digits, 16).unwrap()))
+}
+
+fn check_objects(event: &Members<'_>) -> Result<(), &'static str> {
+    const INVALID: &str = "invalid_properties";
+    for name in ["properties", "$set", "$set_once", "$groups"] {
+        if event
+            .given(name)
+            .is_some_and(|value| kind(value) != Kind::Object)
+        {
+            return Err(INVALID);
+        }
+    }
+    let unset = event.given("$unset");
+    let is_valid = unset.is_none_or(|value| match kind(value) {
+        Kind::Object => true,
+        Kind::Array => {
+            let list: Vec<&RawValue> = serde_json::from_str(value.get()).expect("an array");
+            list.iter().all(|value| kind(value) == Kind::String)
+        }
+        _ => false,
+    });
+    if is_valid { Ok(()) } else { Err(INVALID) }
+}
+
+fn trim_ascii(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_ascii_whitespace())
+}

@@ -1,0 +1,97 @@
+//! Opening a log of any bytes at all.
+
+use millrace_log::block::store_into;
+use millrace_log::testing::MemoryFs;
+use millrace_log::testing::bytes::reseal_segment;
+use millrace_log::{Log, LogHandle, LogOptions, Position, Section, SectionHeader, inspect};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const DIR: &str = "/log";
+
+/// Two segments: the first byte says whether their checksums are put right and, in steps of
+/// 1/127, how much of the rest is the first one.
+///
+/// # Panics
+///
+/// If the log does not open, or opens otherwise the second time, or does not go on.
+pub fn recovery(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else {
+        return;
+    };
+    let (first, second) = data.split_at(data.len() * usize::from(choice >> 1) / 127);
+    let fs = MemoryFs::new();
+    // Present, so that a start need not make it.
+    fs.put(&Path::new(DIR).join("reserve"), b"");
+    for (number, bytes) in [(1, first), (2, second)] {
+        let mut bytes = bytes.to_vec();
+        if choice & 1 == 1 {
+            reseal_segment(&mut bytes, number);
+        }
+        if !bytes.is_empty() {
+            fs.put(&PathBuf::from(format!("{DIR}/{number:020}.log")), &bytes);
+        }
+    }
+    if is_of_later_version(&fs) {
+        return;
+    }
+    let (log, recovery) = open(&fs);
+    let found = read(&log.handle());
+    assert_eq!(recovery.frames, found.len() as u64, "all that was counted");
+    assert!(found.is_sorted_by(|a, b| a.0 < b.0), "in order");
+    drop(log);
+    let (mut log, again) = open(&fs);
+    assert_eq!(again.cut, None, "it is cut once");
+    assert_eq!((again.frames, again.rows), (recovery.frames, recovery.rows));
+    assert!(read(&log.handle()) == found, "the same the second time");
+    go_on(&mut log, &found);
+}
+
+fn is_of_later_version(fs: &MemoryFs) -> bool {
+    let seen = inspect(fs, Path::new(DIR), &mut |_| {}).unwrap();
+    seen.segments.iter().any(|segment| {
+        let mut problems = segment.problems.iter();
+        problems.any(|problem| problem.kind == millrace_log::ProblemKind::NewerVersion)
+    })
+}
+
+fn open(fs: &MemoryFs) -> (Log, millrace_log::Recovery) {
+    let options = LogOptions {
+        dir: PathBuf::from(DIR),
+        segment_bytes: 512,
+        bytes_max: 1 << 20,
+    };
+    Log::open(options, Arc::new(fs.clone())).unwrap()
+}
+
+/// Where each frame lies, and its blocks.
+type Found = Vec<(Position, Vec<u8>)>;
+
+fn read(handle: &LogHandle) -> Found {
+    let mut reader = handle.reader(Position::FIRST);
+    let mut found = Vec::new();
+    while let Some(frame) = reader.next().unwrap() {
+        let mut blocks = Vec::new();
+        for section in &frame.sections {
+            blocks.extend_from_slice(&reader.read_blocks(section).unwrap());
+        }
+        found.push((frame.position, blocks));
+    }
+    found
+}
+
+/// A further frame is behind all others, and there.
+fn go_on(log: &mut Log, found: &Found) {
+    let header = SectionHeader::default();
+    let mut blocks = Vec::new();
+    store_into(b"a further row", &mut blocks);
+    let section = Section {
+        header: &header,
+        blocks: &blocks,
+    };
+    let position = log.append(&[section]).unwrap();
+    log.sync().unwrap();
+    let after = read(&log.handle());
+    assert!(after.starts_with(found) && after.len() == found.len() + 1);
+    assert!(after.last() == Some(&(position, blocks)));
+}

@@ -1,0 +1,8 @@
+//! The fuzz targets on stable: every input of the corpus, and changes to them by a fixed seed.
+//!
+//! `MILLRACE_FUZZ_RUNS` is how many changed inputs each target gets; coverage-guided runs are
+//! `make fuzz`'s.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod short;

@@ -1,0 +1,93 @@
+//! A short run through the same code that libFuzzer runs.
+
+use millrace_fuzz::{Mutator, TARGETS, Target};
+use std::path::Path;
+
+/// Changed inputs per target, unless `MILLRACE_FUZZ_RUNS` says otherwise.
+const RUNS: u64 = 20_000;
+
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(name);
+    let mut paths: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| std::fs::read(path).unwrap())
+        .collect()
+}
+
+/// The input that a target is at: what is printed when it panics.
+struct Current<'a>(&'a str, Vec<u8>);
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!(
+                "{} finds something in {:?}",
+                self.0,
+                self.1.escape_ascii().to_string()
+            );
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test's own setting")]
+fn runs() -> u64 {
+    std::env::var("MILLRACE_FUZZ_RUNS").map_or(RUNS, |runs| runs.parse().unwrap())
+}
+
+fn run(name: &str, target: Target) {
+    let known = corpus(name);
+    assert!(!known.is_empty(), "{name} has a corpus");
+    for input in &known {
+        let current = Current(name, input.clone());
+        target(&current.1);
+    }
+    let runs = runs();
+    let count = known.len();
+    let mut mutator = Mutator::new(known, 1);
+    for _ in 0..runs {
+        let current = Current(name, mutator.input());
+        target(&current.1);
+    }
+    println!("{name}: {count} inputs of the corpus, {runs} changed ones");
+}
+
+#[test]
+fn bodies_decode_as_other_libraries_decode_them() {
+    run("body", millrace_fuzz::body);
+}
+
+#[test]
+fn frames_are_what_we_would_write() {
+    run("frame", millrace_fuzz::frame);
+}
+
+#[test]
+fn what_the_parser_takes_serde_json_takes_and_the_model_agrees() {
+    run("parse", millrace_fuzz::parse);
+}
+
+#[test]
+fn any_two_segments_open_and_go_on() {
+    run("recovery", millrace_fuzz::recovery);
+}
+
+#[test]
+fn timestamps_are_what_the_calendar_says() {
+    run("timestamp", millrace_fuzz::timestamp);
+}
+
+#[test]
+fn every_target_has_a_test_and_a_corpus_of_moderate_size() {
+    let mut bytes = 0;
+    for (name, _) in TARGETS {
+        bytes += corpus(name).iter().map(Vec::len).sum::<usize>();
+    }
+    assert!(bytes < 500_000, "{bytes} bytes of corpora");
+}
