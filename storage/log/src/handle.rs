@@ -31,6 +31,12 @@ impl LogHandle {
         self.shared.state().synced
     }
 
+    /// Where the log ended when it was opened: what lies below was written by an earlier process.
+    #[must_use]
+    pub fn opened_at(&self) -> Position {
+        self.shared.opened_at
+    }
+
     /// The oldest place kept.
     #[must_use]
     pub fn start(&self) -> Position {

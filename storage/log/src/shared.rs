@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
     pub bytes_max: u64,
+    /// Where the log ended when it was opened.
+    pub opened_at: Position,
     /// Bytes of headers and frames in all segments. Beside the lock, so that an append does not
     /// take it.
     pub bytes_used: AtomicU64,
@@ -77,6 +79,7 @@ impl Shared {
             fs,
             dir,
             bytes_max,
+            opened_at: state.synced,
             bytes_used: AtomicU64::new(bytes_used),
             state: Mutex::new(state),
             poison: OnceLock::new(),

@@ -70,7 +70,7 @@ async fn open_plan(
     let limits = options.limits;
     let Some(bytes) = loaded.filter(|bytes| !bytes.is_empty()) else {
         let salt = Uuid::new_v4().as_fields().0;
-        return Ok(Plan::new(limits, salt, log.start(), log.synced()));
+        return Ok(Plan::new(limits, salt, log.start(), log.opened_at()));
     };
     let checkpoint =
         Checkpoint::from_bytes(&bytes).map_err(|error| ShipError::Checkpoint(error.to_string()))?;
