@@ -14,6 +14,10 @@ pub enum InsertOutcome {
     Unknown,
     /// The rows are not there, and trying again later may help.
     NotStored,
+    /// The rows could not be had, so they are not there; trying again later may help.
+    Unread,
+    /// The rows could not be had, and never will be.
+    Lost,
     /// The server could not read the rows, and never will.
     BadData,
     /// The rows are not there, and trying again helps only when somebody changes something: a
@@ -28,6 +32,8 @@ impl InsertOutcome {
         match self {
             Self::Unknown => "unknown",
             Self::NotStored => "not_stored",
+            Self::Unread => "unread",
+            Self::Lost => "lost",
             Self::BadData => "bad_data",
             Self::Misconfigured => "misconfigured",
         }

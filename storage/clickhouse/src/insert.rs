@@ -4,7 +4,7 @@
 //! partition as a part of its own; only one part is all or nothing. So an insert here stays below
 //! every limit, and the settings below lift those that a server's profile may have lowered.
 //!
-//! The body carries its length: a connection that breaks in the middle must not look like a
+//! The body carries its length, though it is sent piece by piece: a connection that breaks in the middle must not look like a
 //! shorter insert.
 
 use crate::settings::quoted_name;
@@ -35,15 +35,41 @@ const SETTINGS: [(&str, &str); 10] = [
     ("decompress", "1"),
 ];
 
+/// The rows of an insert as RowBinary in ClickHouse's compressed blocks, piece by piece, so that
+/// they need not be in memory all at once. Pieces end anywhere.
+pub trait Body: Sync {
+    /// Bytes of all pieces together.
+    fn len_bytes(&self) -> u64;
+
+    /// A piece, from 0; `None` behind the last.
+    ///
+    /// # Errors
+    /// [`Unread`](InsertOutcome::Unread) or [`Lost`](InsertOutcome::Lost).
+    fn piece(
+        &self,
+        index: usize,
+    ) -> impl Future<Output = Result<Option<Bytes>, InsertError>> + Send;
+}
+
+impl Body for Vec<Bytes> {
+    fn len_bytes(&self) -> u64 {
+        self.iter().map(|piece| piece.len() as u64).sum()
+    }
+
+    async fn piece(&self, index: usize) -> Result<Option<Bytes>, InsertError> {
+        Ok(self.get(index).cloned())
+    }
+}
+
 /// One insert: rows of one table and one month.
 #[derive(Clone, Copy, Debug)]
-pub struct Insert<'a> {
+pub struct Insert<'a, B> {
     /// What follows `INSERT INTO`: a table and its columns, as the log stores it.
     pub insert_target: &'a str,
     /// The name of this insert, for ever: two inserts with one token are stored once.
     pub token: &'a str,
-    /// The rows as RowBinary, in ClickHouse's LZ4 blocks; cut anywhere.
-    pub blocks: &'a [Bytes],
+    /// The rows.
+    pub body: &'a B,
 }
 
 impl ClickHouse {
@@ -53,9 +79,9 @@ impl ClickHouse {
     ///
     /// # Errors
     /// With what became of the rows, as far as it is known.
-    pub async fn insert(&self, insert: &Insert<'_>) -> Result<(), InsertError> {
+    pub async fn insert<B: Body>(&self, insert: &Insert<'_, B>) -> Result<(), InsertError> {
         let sql = self.insert_statement(insert.insert_target)?;
-        let body_bytes: usize = insert.blocks.iter().map(Bytes::len).sum();
+        let body_bytes = insert.body.len_bytes();
         let timeout = Some(self.settings.insert_timeout);
         // `CompressedData` can only be made by compressing, so that `send_compressed` is of no
         // use to blocks that are compressed already: they go as they are, with `decompress=1`.
@@ -70,8 +96,13 @@ impl ClickHouse {
         for (name, value) in SETTINGS {
             request = request.with_setting(name, value);
         }
-        for block in insert.blocks {
-            request.send(block.clone()).await?;
+        // A piece that cannot be had leaves the body shorter than its length, which the server
+        // takes for a broken connection.
+        for index in 0.. {
+            match insert.body.piece(index).await? {
+                Some(piece) => request.send(piece).await?,
+                None => break,
+            }
         }
         request.end().await?;
         Ok(())

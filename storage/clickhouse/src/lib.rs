@@ -28,7 +28,7 @@ mod schema;
 mod settings;
 
 pub use error::{InsertError, InsertOutcome, QueryError};
-pub use insert::{INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
+pub use insert::{Body, INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;
 pub use purge::{Deletion, TeamRows};
 pub use rejected::{RejectedEvent, RejectedFilter};

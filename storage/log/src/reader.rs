@@ -115,6 +115,43 @@ impl Reader {
     /// `Corrupt` if they are not, `Io` if they cannot be read: also if their segment was released
     /// meanwhile.
     pub fn read_blocks(&self, section: &FrameSection) -> Result<Bytes, ReadError> {
+        let mut blocks = Vec::new();
+        self.append_blocks(section, &mut blocks)?;
+        Ok(Bytes::from(blocks))
+    }
+
+    /// The same at the end of `out`, which is as it was after an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_blocks`](Self::read_blocks).
+    pub fn append_blocks(
+        &self,
+        section: &FrameSection,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let start = out.len();
+        let appended = self.append_unproven(section, out);
+        let is_sound = |blocks: &[u8]| match section.blocks_sum {
+            BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
+            BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
+        };
+        let proven = appended.and_then(|()| match out.get(start..) {
+            Some(blocks) if blocks.len() as u64 == section.blocks_bytes && is_sound(blocks) => {
+                Ok(())
+            }
+            _ => Err(ReadError::Corrupt {
+                position: section.blocks_at,
+                reason: "the checksum of a section does not fit",
+            }),
+        });
+        if proven.is_err() {
+            out.truncate(start);
+        }
+        proven
+    }
+
+    fn append_unproven(&self, section: &FrameSection, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let position = section.blocks_at;
         let file = match &self.file {
             Some((number, file)) if *number == position.segment => Arc::clone(file),
@@ -125,20 +162,8 @@ impl Reader {
                 .map_err(io_error(position))?,
         };
         let bytes = usize::try_from(section.blocks_bytes).unwrap_or(usize::MAX);
-        let mut blocks = Vec::new();
-        file.read_at(&mut blocks, bytes, position.offset)
-            .map_err(io_error(position))?;
-        let is_sound = match section.blocks_sum {
-            BlocksSum::Bytes(crc) => crc32fast::hash(&blocks) == crc,
-            BlocksSum::Heads(crc) => block::proven_heads_crc(&blocks) == Some(crc),
-        };
-        if blocks.len() != bytes || !is_sound {
-            return Err(ReadError::Corrupt {
-                position,
-                reason: "the checksum of a section does not fit",
-            });
-        }
-        Ok(Bytes::from(blocks))
+        file.read_at(out, bytes, position.offset)
+            .map_err(io_error(position))
     }
 
     /// Goes to the next segment at the end of one, and over what is known to be damaged.

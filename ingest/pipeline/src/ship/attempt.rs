@@ -1,4 +1,4 @@
-//! Carries one unit out: reads its bytes, delivers them, sets aside what cannot be read.
+//! Carries one unit out: delivers its rows, sets aside what cannot be read.
 
 use super::deliver::{Delivery, Settled, pauses};
 use super::poison::{Poison, PoisonDir};
@@ -55,7 +55,7 @@ impl<K: Sink> Context<K> {
             month: unit.key.month,
             token: &token,
             keys: &payload.keys,
-            blocks: &payload.blocks,
+            body: &payload,
             run: unit.run,
             in_doubt: unit.in_doubt,
         };
@@ -69,16 +69,21 @@ impl<K: Sink> Context<K> {
                 Verdict::Absent
             }
             Settled::Restarted => Verdict::Restarted,
-            Settled::Refused(error) => self.refused(&unit, payload.blocks, error).await,
+            Settled::Refused(error) => self.refused(&unit, payload.cut, error).await,
+            Settled::Lost(reason) => self.give_up(&unit, Vec::new(), None, reason).await,
         }
     }
 
     async fn refused(
         &self,
         unit: &Arc<Unit<FrameSection>>,
-        blocks: Vec<Bytes>,
+        cut: Option<Bytes>,
         error: InsertError,
     ) -> Verdict {
+        let blocks: Vec<Bytes> = match cut {
+            Some(cut) => vec![cut],
+            None => self.whole(unit).into_iter().collect(),
+        };
         let mut is_whole = unit.halves().is_none();
         if unit.sections.len() == 1 && unit.range.is_none() {
             // A section whose rows cannot be told apart is set aside as it is.
@@ -94,12 +99,12 @@ impl<K: Sink> Context<K> {
         self.give_up(unit, blocks, error.code, error.message).await
     }
 
-    /// The bytes to send; an error is for good.
+    /// What to send; an error is for good.
     async fn payload(&self, unit: &Arc<Unit<FrameSection>>) -> Result<Payload, String> {
         let mut pauses = pauses();
         loop {
             let (log, to_read) = (self.log.clone(), Arc::clone(unit));
-            let read = tokio::task::spawn_blocking(move || source::payload(&log, &to_read)).await;
+            let read = tokio::task::spawn_blocking(move || Payload::of(&log, &to_read)).await;
             let error = match read {
                 Ok(Ok(payload)) => return Ok(payload),
                 Ok(Err(PayloadError::Damaged(reason) | PayloadError::Uncuttable(reason))) => {
@@ -155,13 +160,8 @@ impl<K: Sink> Context<K> {
         reason: String,
     ) -> Poison {
         // What was sent, or else the whole section as it lies in the log, or else nothing.
-        let whole = || {
-            let reader = self.log.reader(place.frame);
-            let section = unit.sections.first()?;
-            reader.read_blocks(&section.source).ok()
-        };
         let blocks = if blocks.is_empty() {
-            whole().into_iter().collect()
+            self.whole(unit).into_iter().collect()
         } else {
             blocks.to_vec()
         };
@@ -176,6 +176,15 @@ impl<K: Sink> Context<K> {
             clickhouse_code,
             reason,
         }
+    }
+
+    /// The only section of a unit, as it lies in the log.
+    fn whole(&self, unit: &Unit<FrameSection>) -> Option<Bytes> {
+        let [section] = unit.sections.as_slice() else {
+            return None;
+        };
+        let reader = self.log.reader(section.place.frame);
+        reader.read_blocks(&section.source).ok()
     }
 
     fn count_stored(&self, unit: &Unit<FrameSection>, took: Duration) {

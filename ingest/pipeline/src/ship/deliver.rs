@@ -13,9 +13,8 @@
 
 use super::sink::Sink;
 use backon::{BackoffBuilder, ExponentialBuilder};
-use bytes::Bytes;
 use metrics::counter;
-use millrace_clickhouse::{InsertError, InsertOutcome, QueryError};
+use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError};
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_rows::{Month, RowKey, Table};
 use std::time::Duration;
@@ -27,7 +26,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// One insert to deliver.
 #[derive(Debug)]
-pub struct Delivery<'a> {
+pub struct Delivery<'a, B> {
     /// `live` or `historical`, for metrics.
     pub lane: &'static str,
     /// Under which name we ask for the server's run.
@@ -40,7 +39,7 @@ pub struct Delivery<'a> {
     pub token: &'a str,
     /// A sample of the rows, spread over the block.
     pub keys: &'a [RowKey],
-    pub blocks: &'a [Bytes],
+    pub body: &'a B,
     /// The server's run when the insert was recorded.
     pub run: Option<Uuid>,
     pub in_doubt: bool,
@@ -58,6 +57,8 @@ pub enum Settled {
     Restarted,
     /// The rows are not there: the server cannot read them.
     Refused(InsertError),
+    /// The rows are not there: they can no longer be had.
+    Lost(String),
 }
 
 /// Why a step did not settle the insert; another follows after a pause.
@@ -73,7 +74,7 @@ impl From<QueryError> for Trouble {
     }
 }
 
-impl Delivery<'_> {
+impl<B: Body> Delivery<'_, B> {
     /// Tries until the outcome is known, for as long as that takes.
     pub async fn settle<K: Sink>(mut self, sink: &K) -> Settled {
         let mut pauses = pauses();
@@ -102,9 +103,7 @@ impl Delivery<'_> {
             }
         }
         pass(FailPoint::InsertDue);
-        let sent = sink
-            .insert(self.insert_target, self.token, self.blocks)
-            .await;
+        let sent = sink.insert(self.insert_target, self.token, self.body).await;
         if sent.is_ok() {
             pass(FailPoint::InsertAnswered);
         }
@@ -118,6 +117,7 @@ impl Delivery<'_> {
                 })
             }
             Ok(()) => Ok(Settled::Stored),
+            Err(error) if error.outcome == InsertOutcome::Lost => Ok(Settled::Lost(error.message)),
             Err(error) if error.outcome == InsertOutcome::BadData => {
                 // A view may refuse what the table has already taken.
                 let is_there = self.is_present(sink).await?.unwrap_or(false);

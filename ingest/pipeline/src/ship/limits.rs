@@ -15,7 +15,7 @@ pub struct Limits {
     pub age_recent: Duration,
     /// How long rows of older months may: they come in drips, and every insert is a part.
     pub age_old: Duration,
-    /// Inserts under way at once. Each holds its compressed blocks in memory.
+    /// Inserts under way at once.
     pub in_flight_max: usize,
     /// Sections known in memory; the log is not read further until some are settled.
     pub sections_max: usize,

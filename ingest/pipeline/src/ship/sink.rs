@@ -1,7 +1,6 @@
 //! What delivery needs of ClickHouse; a trait so that the model test can lose answers at will.
 
-use bytes::Bytes;
-use millrace_clickhouse::{ClickHouse, Insert, InsertError, QueryError};
+use millrace_clickhouse::{Body, ClickHouse, Insert, InsertError, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use uuid::Uuid;
 
@@ -11,11 +10,11 @@ pub trait Sink: Clone + Send + Sync + 'static {
     fn tokens_are_atomic(&self) -> bool;
 
     /// See [`ClickHouse::insert`].
-    fn insert(
+    fn insert<B: Body>(
         &self,
         insert_target: &str,
         token: &str,
-        blocks: &[Bytes],
+        body: &B,
     ) -> impl Future<Output = Result<(), InsertError>> + Send;
 
     /// See [`ClickHouse::any_present`].
@@ -44,16 +43,16 @@ impl Sink for ClickHouse {
         Self::tokens_are_atomic(self)
     }
 
-    async fn insert(
+    async fn insert<B: Body>(
         &self,
         insert_target: &str,
         token: &str,
-        blocks: &[Bytes],
+        body: &B,
     ) -> Result<(), InsertError> {
         let insert = Insert {
             insert_target,
             token,
-            blocks,
+            body,
         };
         Self::insert(self, &insert).await
     }

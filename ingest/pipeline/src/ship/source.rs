@@ -1,23 +1,34 @@
 //! The bytes of an insert, read from the log when they are sent and not before.
 
 use super::rows::Layout;
+use super::section::Section;
 use super::unit::{RowRange, Unit, spread};
 use bytes::Bytes;
-use millrace_clickhouse::INSERT_BYTES_MAX;
+use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
 use millrace_log::block::{BlockError, Compressor, decompress_into_vec};
 use millrace_log::{FrameSection, LogHandle, ReadError};
 use millrace_rows::RowKey;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Keys of a cut section that are asked for at most.
 const SAMPLE_KEYS_MAX: usize = 32;
 /// A section that holds more is not ours: the commit thread makes them far smaller.
 const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
 
-/// What an insert sends.
+/// Bytes of the log that are read at a time: enough that handing a read to another thread does not
+/// count, little enough that they are still in the processor's cache when they are sent.
+const PIECE_BYTES: u64 = 512 << 10;
+
+/// What an insert sends. A cut section is in memory; anything else is read while it is sent.
 #[derive(Debug)]
 pub struct Payload {
-    /// ClickHouse blocks of RowBinary.
-    pub blocks: Vec<Bytes>,
+    log: LogHandle,
+    unit: Arc<Unit<FrameSection>>,
+    /// Sections of the unit that make a piece each.
+    pieces: Vec<Range<usize>>,
+    /// The rows of a cut section, in ClickHouse blocks.
+    pub cut: Option<Bytes>,
     /// A sample of the rows, spread over them.
     pub keys: Vec<RowKey>,
 }
@@ -36,40 +47,111 @@ pub enum PayloadError {
     Uncuttable(String),
 }
 
-/// Reads what `unit` sends. Blocks.
-///
-/// # Errors
-/// If the log cannot be read, or a section must be cut and cannot.
-pub fn payload(log: &LogHandle, unit: &Unit<FrameSection>) -> Result<Payload, PayloadError> {
-    let mut blocks = Vec::with_capacity(unit.sections.len());
-    if let Some(first) = unit.first() {
-        let reader = log.reader(first.frame);
-        for section in &unit.sections {
-            blocks.push(reader.read_blocks(&section.source).map_err(read_error)?);
+impl Payload {
+    /// What `unit` sends; reads the log only if the rows are to be cut or their keys are not
+    /// known. Blocks.
+    ///
+    /// # Errors
+    /// If the log cannot be read, or a section must be cut and cannot.
+    pub fn of(log: &LogHandle, unit: &Arc<Unit<FrameSection>>) -> Result<Self, PayloadError> {
+        let mut payload = Self {
+            log: log.clone(),
+            unit: Arc::clone(unit),
+            pieces: pieces(unit),
+            cut: None,
+            keys: unit.sample_keys(),
+        };
+        if unit.range.is_some() || payload.keys.is_empty() {
+            payload.look_at_rows()?;
         }
+        Ok(payload)
     }
-    let keys = unit.sample_keys();
-    if unit.range.is_none() && !keys.is_empty() {
-        return Ok(Payload { blocks, keys });
+
+    fn look_at_rows(&mut self) -> Result<(), PayloadError> {
+        let blocks = read(&self.log, &self.unit.sections).map_err(read_error)?;
+        let rows =
+            unpacked(&[blocks]).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+        let cut = cut(&self.unit.key.insert_target, &rows, self.unit.range)?;
+        self.keys = cut.keys;
+        if self.unit.range.is_some() {
+            let mut packed = Vec::new();
+            Compressor::new().compress_into(cut.bytes, &mut packed);
+            self.cut = Some(packed.into());
+        }
+        Ok(())
     }
-    let rows = unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
-    let cut = cut(&unit.key.insert_target, &rows, unit.range)?;
-    if unit.range.is_none() {
-        // Not cut, but nothing says by which keys the rows are found.
-        return Ok(Payload {
-            blocks,
-            keys: cut.keys,
-        });
-    }
-    let mut packed = Vec::new();
-    Compressor::new().compress_into(cut.bytes, &mut packed);
-    Ok(Payload {
-        blocks: vec![packed.into()],
-        keys: cut.keys,
-    })
 }
 
-/// The rows of `payload`, to be set aside.
+impl Body for Payload {
+    fn len_bytes(&self) -> u64 {
+        match &self.cut {
+            Some(cut) => cut.len() as u64,
+            None => blocks_bytes(&self.unit.sections),
+        }
+    }
+
+    async fn piece(&self, index: usize) -> Result<Option<Bytes>, InsertError> {
+        if let Some(cut) = &self.cut {
+            return Ok((index == 0).then(|| cut.clone()));
+        }
+        let Some(sections) = self.pieces.get(index).cloned() else {
+            return Ok(None);
+        };
+        let (log, unit) = (self.log.clone(), Arc::clone(&self.unit));
+        let read = tokio::task::spawn_blocking(move || {
+            read(&log, unit.sections.get(sections).unwrap_or_default())
+        });
+        let failed = |outcome, message| InsertError {
+            outcome,
+            code: None,
+            message,
+        };
+        match read.await {
+            Ok(Ok(piece)) => Ok(Some(piece)),
+            Ok(Err(error @ ReadError::Corrupt { .. })) => {
+                Err(failed(InsertOutcome::Lost, error.to_string()))
+            }
+            Ok(Err(error)) => Err(failed(InsertOutcome::Unread, error.to_string())),
+            Err(error) => Err(failed(InsertOutcome::Unread, error.to_string())),
+        }
+    }
+}
+
+/// Neighbours together up to [`PIECE_BYTES`], larger sections alone.
+fn pieces(unit: &Unit<FrameSection>) -> Vec<Range<usize>> {
+    let mut pieces: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (at, section) in unit.sections.iter().enumerate() {
+        bytes += section.source.blocks_bytes;
+        match pieces.last_mut() {
+            Some(piece) if bytes <= PIECE_BYTES => piece.end = at + 1,
+            _ => {
+                pieces.push(at..at + 1);
+                bytes = section.source.blocks_bytes;
+            }
+        }
+    }
+    pieces
+}
+
+fn blocks_bytes(sections: &[Section<FrameSection>]) -> u64 {
+    sections.iter().map(|it| it.source.blocks_bytes).sum()
+}
+
+/// The blocks of sections, one behind the other.
+fn read(log: &LogHandle, sections: &[Section<FrameSection>]) -> Result<Bytes, ReadError> {
+    let Some(first) = sections.first() else {
+        return Ok(Bytes::new());
+    };
+    let mut blocks = Vec::with_capacity(blocks_bytes(sections) as usize);
+    let reader = log.reader(first.place.frame);
+    for section in sections {
+        reader.append_blocks(&section.source, &mut blocks)?;
+    }
+    Ok(blocks.into())
+}
+
+/// The rows that blocks hold, to be set aside.
 ///
 /// # Errors
 /// If a block does not decompress.

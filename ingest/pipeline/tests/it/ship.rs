@@ -4,6 +4,7 @@ use crate::ship_fixture::{Database, LIMITS, TIMES, event, start};
 use millrace_embedded::testing::{TestEngine, shared};
 use millrace_pipeline::ship::Limits;
 use millrace_rows::EventRow;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,4 +109,39 @@ async fn rows_wait_while_clickhouse_is_away_and_tables_are_made_when_it_is_back(
     writer.settled().await;
     assert_eq!(database.counts().await, (150, 150));
     shipping.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_damaged_before_they_are_sent_are_set_aside_and_the_rest_arrives() {
+    let mut engine = TestEngine::start();
+    let database = Database::on(&engine, "ship_damage");
+    database.migrate().await;
+    engine.kill9();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    let properties = |marker: &[u8]| [b"{\"a\":\"", marker, b"\"}"].concat();
+    for marker in [&b"sound-before"[..], b"to-be-damaged", b"sound-behind"] {
+        writer.write(&TIMES[..1], 1, &properties(marker));
+    }
+    let segment = std::fs::read_dir(dir.path().join("live"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension() == Some("log".as_ref()))
+        .unwrap();
+    let bytes = std::fs::read(&segment).unwrap();
+    let at = bytes.windows(13).position(|it| it == b"to-be-damaged");
+    let file = std::fs::File::options().write(true).open(&segment).unwrap();
+    file.write_all_at(b"T", at.unwrap() as u64).unwrap();
+    engine.restart();
+    writer.settled().await;
+    shipping.stop().await;
+    assert_eq!(database.counts().await, (2, 2));
+    let sound = "SELECT count() FROM {db}.events WHERE properties LIKE '%sound-%'";
+    assert_eq!(database.number(sound).await, 2);
+    assert!(
+        std::fs::read_dir(dir.path().join("poison"))
+            .unwrap()
+            .count()
+            > 0
+    );
 }

@@ -11,7 +11,7 @@ async fn insert_into(settings: &Settings) -> Result<(), InsertError> {
     let insert = Insert {
         insert_target: Table::Events.insert_target(),
         token: "t",
-        blocks: &[compressed(&events(0..10, NOVEMBER))],
+        body: &vec![compressed(&events(0..10, NOVEMBER))],
     };
     ClickHouse::new(settings).insert(&insert).await
 }

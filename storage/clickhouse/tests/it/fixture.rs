@@ -86,7 +86,7 @@ impl Database {
         let insert = Insert {
             insert_target,
             token,
-            blocks: &[compressed(rows)],
+            body: &vec![compressed(rows)],
         };
         self.clickhouse.insert(&insert).await
     }

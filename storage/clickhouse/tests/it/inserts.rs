@@ -1,7 +1,8 @@
 //! What an insert stores.
 
 use crate::fixture::{Database, NOVEMBER, OCTOBER, compressed, events};
-use millrace_clickhouse::{InsertOutcome, MigrateError};
+use bytes::Bytes;
+use millrace_clickhouse::{Body, Insert, InsertError, InsertOutcome, MigrateError};
 use millrace_rows::{Micros, RejectedRow, Table, TeamId};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -103,6 +104,50 @@ async fn a_body_cut_short_stores_nothing() {
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{sent} bytes");
         assert_eq!(database.events().await, 0, "{sent} bytes");
     }
+}
+
+/// A whole block, and then nothing but errors.
+struct Failing(Bytes);
+
+impl Body for Failing {
+    fn len_bytes(&self) -> u64 {
+        2 * self.0.len() as u64
+    }
+
+    async fn piece(&self, index: usize) -> Result<Option<Bytes>, InsertError> {
+        if index == 0 {
+            return Ok(Some(self.0.clone()));
+        }
+        Err(InsertError {
+            outcome: InsertOutcome::Unread,
+            code: None,
+            message: "the disk is gone".to_owned(),
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_cannot_be_had_on_the_way_store_nothing() {
+    let database = Database::make("inserts_unread").await;
+    let insert = Insert {
+        insert_target: Table::Events.insert_target(),
+        token: "unread",
+        body: &Failing(compressed(&events(0..1_000, NOVEMBER))),
+    };
+    let error = database.clickhouse.insert(&insert).await.unwrap_err();
+    assert_eq!(error.outcome, InsertOutcome::Unread, "{error}");
+    while database
+        .clickhouse
+        .insert_is_running("unread")
+        .await
+        .unwrap()
+    {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(database.events().await, 0);
+    let rows = events(0..1_000, NOVEMBER);
+    database.insert("unread", &rows).await.unwrap();
+    assert_eq!(database.events().await, 1_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

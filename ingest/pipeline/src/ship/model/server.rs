@@ -2,7 +2,7 @@
 
 use crate::ship::sink::Sink;
 use bytes::Bytes;
-use millrace_clickhouse::{InsertError, InsertOutcome, QueryError};
+use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError};
 use millrace_rows::{Micros, Month, RowKey, Table};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -96,8 +96,14 @@ impl Sink for Server {
         false
     }
 
-    async fn insert(&self, _: &str, token: &str, blocks: &[Bytes]) -> Result<(), InsertError> {
-        let rows: Vec<RowId> = blocks.iter().flat_map(|block| decoded(block)).collect();
+    async fn insert<B: Body>(&self, _: &str, token: &str, body: &B) -> Result<(), InsertError> {
+        let mut rows: Vec<RowId> = Vec::new();
+        for index in 0.. {
+            match body.piece(index).await? {
+                Some(piece) => rows.extend(decoded(&piece)),
+                None => break,
+            }
+        }
         let sent = self.state().insert(token, &rows);
         sent.map_err(|outcome| InsertError {
             outcome,

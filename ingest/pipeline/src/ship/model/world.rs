@@ -160,7 +160,7 @@ impl World {
             month: unit.key.month,
             token: &unit.token(&self.plan.salt().to_string()),
             keys: &keys,
-            blocks: &[encoded(rows)],
+            body: &vec![encoded(rows)],
             run: unit.run,
             in_doubt: unit.in_doubt,
         };
@@ -172,7 +172,7 @@ impl World {
             Settled::Stored => self.plan.settled(id),
             Settled::Absent => self.plan.absent(id),
             Settled::Restarted => self.plan.restarted(id),
-            Settled::Refused(_) => {
+            Settled::Refused(_) | Settled::Lost(_) => {
                 if !self.plan.refused(id) {
                     let from = unit.range.map_or(0, |range| range.from) as usize;
                     self.aside.insert(unit.sections[0].source[from]);
