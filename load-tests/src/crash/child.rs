@@ -65,7 +65,7 @@ impl Child {
         Pid::from_child(&self.process)
     }
 
-    /// Whether it has ended; never unclear but when it was not ours.
+    /// Whether it has ended.
     ///
     /// # Errors
     /// The system does not say.

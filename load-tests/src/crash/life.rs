@@ -18,6 +18,8 @@ use tokio::runtime::Runtime;
 
 /// How long a place may take to be passed. Historical rows wait five seconds before they are sent.
 const REACH_MAX: Duration = Duration::from_secs(15);
+/// When the engine is killed where we may not trace it: about when live rows are inserted.
+const UNTRACED_DELAY: Duration = Duration::from_millis(1_100);
 /// Longest run of the generator; it is stopped by the kill.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
 /// Merges fold duplicates within seconds and would hide them, so there are none, for good; nor is
@@ -73,7 +75,10 @@ impl<'a> Life<'a> {
                 done += 1;
             }
             self.check(several)?;
-            if stop.is_asked() || !self.report.wrongs.is_empty() {
+            if !self.report.wrongs.is_empty() {
+                return Ok(self.report);
+            }
+            if stop.is_asked() {
                 break;
             }
         }
@@ -178,7 +183,8 @@ impl<'a> Life<'a> {
                 let note = format!("NO KILLS AT RENAMES: strace may not attach: {reason}");
                 (self.say)(&note);
                 self.report.notes.insert(note);
-                self.at_random(kill, Victim::Engine)?;
+                let delay = UNTRACED_DELAY;
+                self.at_random(&Kill { delay, ..*kill }, Victim::Engine)?;
                 return Ok((Kind::Random(Victim::Engine), true));
             }
         };
