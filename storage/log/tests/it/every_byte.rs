@@ -2,13 +2,22 @@
 //! nothing else is touched.
 
 use crate::model::from_env;
-use crate::support::{DIR, OwnedSection, append, open, read_from, segment_paths};
+use crate::support::{DIR, OwnedSection, append, options, read_from, segment_paths};
 use millrace_log::testing::{Dice, MemoryFs};
-use millrace_log::{Frame, Position, Recovery};
+use millrace_log::{Frame, Log, LogOptions, Position, Recovery};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes of frames in the log, unless `MILLRACE_LOG_DAMAGE_BYTES` says otherwise.
 const BYTES: u64 = 4 << 10;
+
+fn open(fs: &MemoryFs) -> (Log, Recovery) {
+    let options = LogOptions {
+        bytes_max: 1 << 20,
+        ..options()
+    };
+    Log::open(options, Arc::new(fs.clone())).unwrap()
+}
 
 struct Undamaged {
     files: Vec<(PathBuf, Vec<u8>)>,

@@ -70,6 +70,8 @@ struct Model {
     released: Position,
     /// Everything there ever was.
     appended: BTreeMap<Position, Vec<OwnedSection>>,
+    /// A frame whose write failed: all of it may be there.
+    failed: Option<Vec<OwnedSection>>,
     /// Where unsynced frames were lost with a later one kept.
     damage: BTreeSet<Position>,
     /// What the checkpoint may be: more than one after a failed store.
@@ -154,7 +156,12 @@ impl<'a> Machine<'a> {
                 assert!(before.is_none(), "{position} is used twice");
                 self.model.frames.insert(position, owned);
             }
-            Err(AppendError::Poisoned(_)) => self.process.poisoned = true,
+            Err(AppendError::Poisoned(_)) => {
+                if !self.process.poisoned {
+                    self.model.failed = Some(owned);
+                }
+                self.process.poisoned = true;
+            }
             Err(AppendError::Full { .. } | AppendError::NoRoom { .. }) => {
                 assert!(!self.process.poisoned);
                 assert!(self.process.handle.usage().bytes_used <= used_before + 64);
@@ -298,12 +305,14 @@ impl<'a> Machine<'a> {
             .collect();
         for (position, owned) in &found {
             // Released segments may come back; they have what they had.
-            let known = model.appended.get(position);
+            let known = model.appended.get(position).or(model.failed.as_ref());
             assert!(known == Some(owned), "{position} is what was appended");
+            model.appended.insert(*position, owned.clone());
         }
         for position in model.kept(model.released) {
             assert!(found.contains_key(position.0), "{} is lost", position.0);
         }
+        model.failed = None;
         model.frames = found;
         model.synced = self.process.handle.synced();
         let checkpoint = self.process.handle.load_checkpoint().unwrap();
