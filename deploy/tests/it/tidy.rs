@@ -174,6 +174,7 @@ fn the_top_level_holds_what_a_newcomer_expects() {
         "Cargo.toml",
         "LICENSE",
         "Makefile",
+        "PROMISES.md",
         "README.md",
         "admin",
         "benches",
