@@ -68,7 +68,7 @@ check: ## Format, lints, dependency rules
 	cargo deny check bans licenses sources
 
 .PHONY: bench
-bench: ## Measure everything and write benches/RESULTS.md; QUICK=1 to see that it works
+bench: $(ENGINE) ## Measure everything and write benches/RESULTS.md; QUICK=1 to see that it works
 	cargo bench -p millrace-benches $(if $(QUICK),-- --quick)
 	cargo build --release -p millrace -p millrace-load
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/release/millrace-load" suite \
