@@ -21,7 +21,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -42,8 +42,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 ///
 /// # Errors
 ///
-/// The authority of the probe's options is no certificate, or the listener cannot accept at all. Running out of file descriptors is no such error: that
-/// passes, and is waited for.
+/// The authority of the probe's options is no certificate, or the listener cannot accept at all.
+/// Running out of file descriptors is no such error: that passes, and is waited for.
 pub async fn serve(
     listener: TcpListener,
     services: Services,
@@ -61,30 +61,10 @@ pub async fn serve(
     let graceful = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
     loop {
-        let accepted = async {
-            // Taken first, so that a connection we cannot serve stays with the kernel.
-            let slot = slots.clone().acquire_owned().await;
-            (slot, listener.accept().await)
-        };
-        let stream: TcpStream;
-        let slot;
-        let peer: Peer;
-        tokio::select! {
+        let (slot, stream, peer) = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accepted => match accepted {
-                (Ok(taken), Ok((accepted, from))) => {
-                    (slot, stream, peer) = (taken, accepted, Peer(from));
-                }
-                (Ok(_), Err(error)) if is_broken(&error) => return Err(error),
-                (Ok(_), Err(error)) => {
-                    tracing::warn!(%error, "cannot accept a connection to the admin API");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-                // Nobody closes the semaphore.
-                (Err(_), _) => break,
-            },
-        }
+            accepted = accept(&listener, &slots) => accepted?,
+        };
         let Some(place) = connections.place(peer.0.ip()) else {
             tracing::debug!(address = %peer.0.ip(), "an address has too many connections");
             continue;
@@ -121,6 +101,26 @@ pub async fn serve(
         outbox.drain(DRAIN_TIMEOUT).await;
     }
     Ok(())
+}
+
+/// The next connection, once there is a slot for it; an error is the listener's.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> io::Result<(OwnedSemaphorePermit, TcpStream, Peer)> {
+    loop {
+        // Taken first, so that a connection we cannot serve stays with the kernel.
+        let slot = Arc::clone(slots).acquire_owned().await;
+        let slot = slot.map_err(io::Error::other)?;
+        match listener.accept().await {
+            Ok((stream, from)) => return Ok((slot, stream, Peer(from))),
+            Err(error) if is_broken(&error) => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection to the admin API");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
 }
 
 /// Whether the listener itself is at fault, not the connection or the moment.

@@ -101,12 +101,9 @@ impl Scope<'_> {
                 self.check(expr)
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
-                for access in access_chain {
-                    match access {
-                        AccessExpr::Subscript(Subscript::Index { index }) => self.check(index)?,
-                        _ => return Err(refused("fields of fields")),
-                    }
-                }
+                access_chain
+                    .iter()
+                    .try_for_each(|it| self.check_access(it))?;
                 self.check(root)
             }
             Expr::Interval(Interval {
@@ -146,6 +143,13 @@ impl Scope<'_> {
                 trim_characters: None,
             } => self.check(expr),
             other => Err(refused(&format!("this: {other}"))),
+        }
+    }
+
+    fn check_access(&self, access: &AccessExpr) -> Result<(), QueryError> {
+        match access {
+            AccessExpr::Subscript(Subscript::Index { index }) => self.check(index),
+            _ => Err(refused("fields of fields")),
         }
     }
 

@@ -7,21 +7,17 @@
 //! the envelope `sent_at`, `historical_migration` and, if there are several projects, the key: the
 //! longest one sets the width, and shorter ones are followed by spaces.
 
-use crate::event_id::{BATCH_TEXT, EventId, TEXT_BYTES, batch_text};
+mod body;
+mod encoder;
+
 use crate::keys::Keys;
-use crate::plan::{Compression, Plan, Target};
-use crate::shape;
-use crate::wall_clock::{SECONDS_TEXT_BYTES, seconds_text};
-use anyhow::{Context, Result, anyhow};
-use libdeflater::{CompressionLvl, Compressor};
+use crate::plan::{Plan, Target};
+use anyhow::Result;
+use body::{Spots, build_body};
+use encoder::Encoder;
 use std::fmt::Write;
-use std::ops::Range;
 use std::time::Duration;
 
-/// `true` and `false` in the same number of bytes.
-const HISTORICAL_TEXT: [&[u8; 5]; 2] = [b"false", b"true "];
-/// What makes an event one of a person, and what leaves it without and so to be rejected.
-const DISTINCT_ID_TEXT: [&[u8; 11]; 2] = [b"distinct_id", b"distinct_??"];
 /// Historical requests take the months of the past year in turn; each request has one month, as an
 /// importer that reads in order of time would send them.
 const HISTORICAL_MONTHS: u32 = 12;
@@ -46,24 +42,6 @@ pub struct Request {
     wire: Vec<u8>,
     /// Where the body begins in `wire` when it is not compressed.
     body_at: usize,
-}
-
-/// Where the changing fields are in the body.
-struct Spots {
-    /// The key with its quotes and the spaces after it.
-    key: Range<usize>,
-    historical_at: usize,
-    sent_at: usize,
-    /// Of the first event.
-    distinct_id_at: usize,
-    uuids_at: Vec<usize>,
-    timestamp_after_uuid: usize,
-}
-
-enum Encoder {
-    None,
-    Gzip(Compressor),
-    Zstd(zstd::bulk::Compressor<'static>),
 }
 
 impl Request {
@@ -169,47 +147,6 @@ impl Request {
     }
 }
 
-impl Spots {
-    fn patch(&self, body: &mut [u8], batch: u32, historical: bool, now: i64, happened: i64) {
-        let [live_text, historical_text] = HISTORICAL_TEXT;
-        let flag = if historical {
-            historical_text
-        } else {
-            live_text
-        };
-        put(body, self.historical_at, flag);
-        put(body, self.sent_at, &seconds_text(now));
-        let batch = batch_text(batch);
-        let timestamp: [u8; SECONDS_TEXT_BYTES] = seconds_text(happened);
-        for uuid_at in &self.uuids_at {
-            put(body, uuid_at + BATCH_TEXT.start, &batch);
-            put(body, uuid_at + self.timestamp_after_uuid, &timestamp);
-        }
-    }
-
-    fn patch_distinct_id(&self, body: &mut [u8], rejected: bool) {
-        let [good, bad] = DISTINCT_ID_TEXT;
-        put(body, self.distinct_id_at, if rejected { bad } else { good });
-    }
-
-    fn patch_key(&self, body: &mut [u8], key: &str) {
-        let spot = body.get_mut(self.key.clone()).unwrap_or_default();
-        let bytes = [b'"'].into_iter().chain(key.bytes()).chain([b'"']);
-        let padded = bytes.chain(std::iter::repeat(b' '));
-        for (spot, byte) in spot.iter_mut().zip(padded) {
-            *spot = byte;
-        }
-    }
-}
-
-/// Overwrites the bytes at `at`; the length is a constant, so this is a few moves.
-#[inline]
-fn put<const N: usize>(body: &mut [u8], at: usize, bytes: &[u8; N]) {
-    if let Some(spot) = body.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
-        *spot = *bytes;
-    }
-}
-
 /// Whether a request is one of the share: as evenly spread as can be.
 fn is_historical(number: u32, share: f64) -> bool {
     let before = (f64::from(number) * share).floor();
@@ -224,95 +161,11 @@ fn is_rejected(number: u32, share: f64) -> bool {
     f64::from(number.wrapping_mul(STEP)) < share * f64::from(u32::MAX)
 }
 
-/// The body with every field that changes at its full width.
-fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
-    let mut body = "{\"api_key\":".to_owned();
-    let key_at = body.len();
-    let first = format!("\"{}\"", plan.keys.turn(1, 0, 0).key);
-    let _ = write!(body, "{first:width$}", width = plan.keys.bytes_max() + 2);
-    let key = key_at..body.len();
-    body.push_str(",\"historical_migration\":");
-    let historical_at = body.len();
-    body.push_str("false,\"sent_at\":\"");
-    let sent_at = body.len();
-    body.push_str("1970-01-01T00:00:00.000Z\",\"batch\":[");
-    let mut spots = Spots {
-        key,
-        historical_at,
-        sent_at,
-        distinct_id_at: 0,
-        uuids_at: Vec::new(),
-        timestamp_after_uuid: TEXT_BYTES,
-    };
-    for index in 0..plan.batch_events {
-        let id = EventId {
-            run,
-            connection,
-            batch: 0,
-            index,
-        };
-        let event = shape::event(index, &id.to_uuid().to_string(), plan.event_bytes);
-        if index > 0 {
-            body.push(',');
-        }
-        if index == 0 {
-            let [good, _] = DISTINCT_ID_TEXT;
-            let at = event.json.as_bytes().windows(good.len());
-            spots.distinct_id_at = body.len() + at.take_while(|window| window != good).count();
-        }
-        spots.uuids_at.push(body.len() + event.uuid_at);
-        spots.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
-        body.push_str(&event.json);
-    }
-    body.push_str("]}");
-    (body.into_bytes(), spots)
-}
-
-impl Encoder {
-    fn new(compression: Compression, level: i32) -> Result<Self> {
-        Ok(match compression {
-            Compression::None => Self::None,
-            Compression::Gzip => Self::Gzip(Compressor::new(
-                CompressionLvl::new(level)
-                    .map_err(|_| anyhow!("gzip has no level {level}; 0 to 12"))?,
-            )),
-            Compression::Zstd => Self::Zstd(
-                zstd::bulk::Compressor::new(level)
-                    .with_context(|| format!("zstd has no level {level}"))?,
-            ),
-        })
-    }
-
-    const fn coding(&self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Gzip(_) => Some("gzip"),
-            Self::Zstd(_) => Some("zstd"),
-        }
-    }
-
-    /// Compresses `body` into the beginning of `out` and returns how many bytes that made.
-    fn encode(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<usize> {
-        match self {
-            Self::None => Ok(0),
-            Self::Gzip(compressor) => {
-                let bound = compressor.gzip_compress_bound(body.len());
-                out.resize(bound, 0);
-                compressor.gzip_compress(body, out).context("gzip")
-            }
-            Self::Zstd(compressor) => {
-                out.resize(zstd::zstd_safe::compress_bound(body.len()), 0);
-                compressor
-                    .compress_to_buffer(body, out.as_mut_slice())
-                    .context("zstd")
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event_id::EventId;
+    use crate::plan::Compression;
     use serde_json::Value;
 
     const AT: Duration = Duration::from_secs(1_795_216_860);

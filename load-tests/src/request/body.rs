@@ -1,0 +1,117 @@
+//! A body with every field that changes at its full width, and where these are.
+
+use crate::event_id::{BATCH_TEXT, EventId, TEXT_BYTES, batch_text};
+use crate::plan::Plan;
+use crate::shape;
+use crate::wall_clock::{SECONDS_TEXT_BYTES, seconds_text};
+use std::fmt::Write;
+use std::ops::Range;
+
+/// `true` and `false` in the same number of bytes.
+const HISTORICAL_TEXT: [&[u8; 5]; 2] = [b"false", b"true "];
+/// What makes an event one of a person, and what leaves it without and so to be rejected.
+const DISTINCT_ID_TEXT: [&[u8; 11]; 2] = [b"distinct_id", b"distinct_??"];
+
+/// Where the changing fields are in the body.
+pub(super) struct Spots {
+    /// The key with its quotes and the spaces after it.
+    key: Range<usize>,
+    historical_at: usize,
+    sent_at: usize,
+    /// Of the first event.
+    distinct_id_at: usize,
+    uuids_at: Vec<usize>,
+    timestamp_after_uuid: usize,
+}
+
+impl Spots {
+    pub(super) fn patch(
+        &self,
+        body: &mut [u8],
+        batch: u32,
+        historical: bool,
+        now: i64,
+        happened: i64,
+    ) {
+        let [live_text, historical_text] = HISTORICAL_TEXT;
+        let flag = if historical {
+            historical_text
+        } else {
+            live_text
+        };
+        put(body, self.historical_at, flag);
+        put(body, self.sent_at, &seconds_text(now));
+        let batch = batch_text(batch);
+        let timestamp: [u8; SECONDS_TEXT_BYTES] = seconds_text(happened);
+        for uuid_at in &self.uuids_at {
+            put(body, uuid_at + BATCH_TEXT.start, &batch);
+            put(body, uuid_at + self.timestamp_after_uuid, &timestamp);
+        }
+    }
+
+    pub(super) fn patch_distinct_id(&self, body: &mut [u8], rejected: bool) {
+        let [good, bad] = DISTINCT_ID_TEXT;
+        put(body, self.distinct_id_at, if rejected { bad } else { good });
+    }
+
+    pub(super) fn patch_key(&self, body: &mut [u8], key: &str) {
+        let spot = body.get_mut(self.key.clone()).unwrap_or_default();
+        let bytes = [b'"'].into_iter().chain(key.bytes()).chain([b'"']);
+        let padded = bytes.chain(std::iter::repeat(b' '));
+        for (spot, byte) in spot.iter_mut().zip(padded) {
+            *spot = byte;
+        }
+    }
+}
+
+/// Overwrites the bytes at `at`; the length is a constant, so this is a few moves.
+#[inline]
+fn put<const N: usize>(body: &mut [u8], at: usize, bytes: &[u8; N]) {
+    if let Some(spot) = body.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *spot = *bytes;
+    }
+}
+
+/// The body with every field that changes at its full width.
+pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Spots) {
+    let mut body = "{\"api_key\":".to_owned();
+    let key_at = body.len();
+    let first = format!("\"{}\"", plan.keys.turn(1, 0, 0).key);
+    let _ = write!(body, "{first:width$}", width = plan.keys.bytes_max() + 2);
+    let key = key_at..body.len();
+    body.push_str(",\"historical_migration\":");
+    let historical_at = body.len();
+    body.push_str("false,\"sent_at\":\"");
+    let sent_at = body.len();
+    body.push_str("1970-01-01T00:00:00.000Z\",\"batch\":[");
+    let mut spots = Spots {
+        key,
+        historical_at,
+        sent_at,
+        distinct_id_at: 0,
+        uuids_at: Vec::new(),
+        timestamp_after_uuid: TEXT_BYTES,
+    };
+    for index in 0..plan.batch_events {
+        let id = EventId {
+            run,
+            connection,
+            batch: 0,
+            index,
+        };
+        let event = shape::event(index, &id.to_uuid().to_string(), plan.event_bytes);
+        if index > 0 {
+            body.push(',');
+        }
+        if index == 0 {
+            let [good, _] = DISTINCT_ID_TEXT;
+            let at = event.json.as_bytes().windows(good.len());
+            spots.distinct_id_at = body.len() + at.take_while(|window| window != good).count();
+        }
+        spots.uuids_at.push(body.len() + event.uuid_at);
+        spots.timestamp_after_uuid = event.timestamp_at - event.uuid_at;
+        body.push_str(&event.json);
+    }
+    body.push_str("]}");
+    (body.into_bytes(), spots)
+}
