@@ -2,7 +2,8 @@
 
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, PageRequest,
+    ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, Level, NewUser,
+    PageRequest, User,
 };
 use millrace_rows::{Clock, Micros, TeamId, TestClock};
 use std::sync::Arc;
@@ -52,6 +53,22 @@ impl Fixture {
             foreign_id: foreign.id,
             foreign_team_id: TeamId(projects[0].id),
         }
+    }
+
+    /// Somebody who is a member, at the lowest level.
+    pub async fn member(&self) -> User {
+        let new = NewUser {
+            email: "mia@example.com".to_owned(),
+            first_name: "Mia".to_owned(),
+            last_name: String::new(),
+        };
+        let user = self.catalog.create_user(new).await.unwrap();
+        let organization_id = self.organization_id;
+        let added = self
+            .catalog
+            .add_member(organization_id, user.id, Level::Member);
+        added.await.unwrap();
+        user
     }
 
     pub fn now(&self) -> Micros {

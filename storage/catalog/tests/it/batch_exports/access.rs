@@ -4,27 +4,12 @@ use super::{Stand, new_export};
 use crate::stand::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, Level, NewRun,
-    NewUser, OrganizationChange, User, UtcTime,
+    Actor, BackfillRange, BatchExport, BatchExportChange, ChangeError, ExportWriter, NewRun,
+    OrganizationChange, UtcTime,
 };
 use uuid::Uuid;
 
 on_both!(nobody_writes_exports_who_was_shut_out_meanwhile,);
-
-async fn member(stand: &Stand) -> User {
-    let fixture = &stand.fixture;
-    let new = NewUser {
-        email: "mia@example.com".to_owned(),
-        first_name: "Mia".to_owned(),
-        last_name: String::new(),
-    };
-    let user = fixture.catalog.create_user(new).await.unwrap();
-    let added = fixture
-        .catalog
-        .add_member(fixture.organization_id, user.id, Level::Member);
-    added.await.unwrap();
-    user
-}
 
 /// An export with an open run and an open backfill.
 struct Busy {
@@ -117,7 +102,7 @@ async fn nobody_writes_exports_who_was_shut_out_meanwhile(database: TestDatabase
     let stand = Stand::open(&database).await;
     let (catalog, owner) = (&stand.fixture.catalog, &stand.fixture.actor);
     let organization_id = stand.fixture.organization_id;
-    let mia = member(&stand).await;
+    let mia = stand.fixture.member().await;
     all_pass(&stand, &actor(&mia)).await;
 
     let off = OrganizationChange {

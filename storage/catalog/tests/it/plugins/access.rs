@@ -5,26 +5,11 @@ use crate::fixture::Fixture;
 use crate::stand::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, Family, Level, NewUser, OrganizationChange, PluginFields, PluginSetting,
-    PluginWriter, User,
+    Actor, ChangeError, Family, OrganizationChange, PluginFields, PluginSetting, PluginWriter,
 };
 use serde_json::json;
 
 on_both!(nobody_writes_who_was_shut_out_meanwhile,);
-
-async fn member(fixture: &Fixture) -> User {
-    let new = NewUser {
-        email: "mia@example.com".to_owned(),
-        first_name: "Mia".to_owned(),
-        last_name: String::new(),
-    };
-    let user = fixture.catalog.create_user(new).await.unwrap();
-    let added = fixture
-        .catalog
-        .add_member(fixture.organization_id, user.id, Level::Member);
-    added.await.unwrap();
-    user
-}
 
 /// What becomes of every kind of write; the last one only looks for a newer version.
 async fn outcomes(
@@ -74,7 +59,7 @@ async fn nobody_writes_who_was_shut_out_meanwhile(database: TestDatabase) {
     let (catalog, organization_id) = (&fixture.catalog, fixture.organization_id);
     let id = create(writer(&fixture, Family::Plugins), &fixture, "A").await;
     let id = id.plugin.id;
-    let mia = member(&fixture).await;
+    let mia = fixture.member().await;
     for (what, done) in outcomes(&fixture, &actor(&mia), id).await {
         assert!(done.is_ok(), "{what}: {done:?}");
     }
