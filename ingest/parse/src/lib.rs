@@ -33,7 +33,7 @@ mod skew;
 mod slow;
 mod span;
 mod splice;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod text;
 mod timestamp;

@@ -161,13 +161,7 @@ fn as_text(json: &[u8]) -> Vec<Case<'static>> {
             FORM,
             gzip(&form(&base64(json), "")),
         ),
-        (
-            "JSON that says form, as curl -d does",
-            "",
-            "",
-            FORM,
-            json.to_vec(),
-        ),
+        ("JSON as curl -d sends it", "", "", FORM, json.to_vec()),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Section 1: paths and methods.
 
+use crate::rows::properties;
 use crate::stand::{KEY, Stand, batch, event};
 use serde_json::json;
 
@@ -46,7 +47,7 @@ fn an_object_without_a_name_is_an_identify_on_engage_only() {
     );
     let rows = stand.rows();
     assert_eq!(rows.names(), ["$identify"]);
-    assert_eq!(rows.events[0].json()["$set"], json!({"a": 1}));
+    assert_eq!(properties(&rows.events[0])["$set"], json!({"a": 1}));
 }
 
 #[test]

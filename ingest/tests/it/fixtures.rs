@@ -2,10 +2,10 @@
 //! compared with what the SDK meant.
 
 use crate::client::Client;
-use crate::rows::Event;
 use crate::stand::{KEY, Stand};
 use base64::Engine;
 use millrace_rows::Micros;
+use millrace_rows::testing::Event;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
@@ -244,11 +244,11 @@ fn compare(recording: &Recording, sent: &Value, row: &Event) {
     let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
     assert_eq!(row.distinct_id, id, "{what}");
     assert_eq!(row.team_id, 1, "{what}");
-    assert_eq!(row.created_at, recording.received_at().0, "{what}");
+    assert_eq!(row.created_at, recording.received_at(), "{what}");
     if let Some(timestamp) = sent["timestamp"].as_str() {
         let parsed = OffsetDateTime::parse(timestamp, &Iso8601::DEFAULT).unwrap();
         let micros = parsed.unix_timestamp_nanos() / 1_000;
-        assert_eq!(i128::from(row.timestamp), micros, "{what} {timestamp}");
+        assert_eq!(i128::from(row.timestamp.0), micros, "{what} {timestamp}");
     }
     let stored: Value = serde_json::from_str(&hide_surrogates(&row.properties)).unwrap();
     let Value::Object(properties) = &sent["properties"] else {

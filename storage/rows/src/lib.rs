@@ -13,6 +13,7 @@
 //! | `event`, `rejected` | the rows, and their encoding |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
+//! | `testing` | rows read back, with the feature `testing` only |
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,8 @@ mod key;
 mod rejected;
 pub mod rowbinary;
 mod table;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use batch::{Batch, Lane, RowGroup};
 pub use clock::{Clock, SystemClock, TestClock};

@@ -1,5 +1,6 @@
 //! JSON by serde_json: values as they are written, members in their order.
 
+use millrace_parse::testing::depth;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -165,21 +166,4 @@ fn without_words(text: &str) -> String {
         rest = &rest[character.len_utf8()..];
     }
     out
-}
-
-/// Brackets open at once outside strings; right for any text that is JSON.
-fn depth(text: &str) -> usize {
-    let (mut open, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => open += 1,
-            b'}' | b']' if !in_string => open = open.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(open);
-    }
-    deepest
 }

@@ -1,10 +1,11 @@
 //! What the contract makes of a body that is JSON, written down once more and plainly.
 
 use super::json::{Kind, Members, kind, text};
-use super::rows::{self, Event, Rejected};
+use super::rows::{self, Rejected};
 use super::{NOW, TEAM};
 use crate::timestamp::reference;
 use millrace_parse::{Facts, Parsed, Protocol};
+use millrace_rows::testing::Event;
 use millrace_rows::{Micros, Month};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -172,7 +173,7 @@ impl<'a> Request<'a> {
                 team_id: TEAM.0,
                 distinct_id,
                 created_at: NOW,
-                historical: self.historical,
+                historical_migration: self.historical,
             },
             version,
             rest: raw[1..].to_owned(),

@@ -5,6 +5,7 @@ use super::walk;
 use crate::index::Index;
 use crate::slow::{self, Repaired};
 use crate::span::Document;
+use crate::testing::depth;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 
@@ -36,23 +37,6 @@ fn serde_accepts(text: &[u8]) -> bool {
         .trim_start_matches([' ', '\t', '\n', '\r'])
         .starts_with(['{', '[']);
     is_container && depth(text) <= DEPTH_MAX && serde_json::from_str::<IgnoredAny>(text).is_ok()
-}
-
-/// Brackets open at once outside strings; right for any text that is JSON.
-fn depth(text: &str) -> usize {
-    let (mut open, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => open += 1,
-            b'}' | b']' if !in_string => open = open.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(open);
-    }
-    deepest
 }
 
 /// Text that is JSON or nearly so: pieces of it in any order, with long runs so that the edges of

@@ -135,7 +135,10 @@ fn history_is_declared_for_the_whole_request() {
             Lane::Live
         };
         assert_eq!(
-            (parsed.batch.lane, events(&parsed.batch)[0].historical),
+            (
+                parsed.batch.lane,
+                events(&parsed.batch)[0].historical_migration
+            ),
             (lane, historical),
             "{body}"
         );

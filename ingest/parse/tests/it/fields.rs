@@ -190,7 +190,7 @@ fn null_and_unknown_fields_count_as_absent() {
     assert_eq!(row.properties, "{}");
     assert_eq!(row.timestamp, NOW);
     assert_eq!(row.uuid.get_version_num(), 7);
-    assert!(!row.historical);
+    assert!(!row.historical_migration);
 }
 
 #[test]

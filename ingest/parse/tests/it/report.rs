@@ -22,7 +22,7 @@ fn good_events_are_stored_beside_bad_ones() {
     assert_eq!((row.index, row.code.as_str()), (1, "missing_distinct_id"));
     assert_eq!(row.attr, "batch[1].properties.distinct_id");
     assert_eq!(row.detail, parsed.report.rejected[0].detail);
-    assert_eq!((row.raw.as_str(), row.historical), (BAD, false));
+    assert_eq!((row.raw.as_str(), row.historical_migration), (BAD, false));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Recorded requests of real SDKs, replayed: every event becomes the row it should.
 
-use crate::support::{Event, accepted, events, facts};
+use crate::support::{accepted, events, facts};
 use base64::Engine as _;
 use millrace_parse::{Facts, KeyLookup, Protocol};
+use millrace_rows::testing::Event;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -156,7 +157,8 @@ fn every_recorded_event_becomes_its_row() {
             assert!(matches.count() >= 1, "{}: {event}", path.display());
             let historical = decoded["historical_migration"] == true;
             assert!(
-                rows.iter().all(|row| row.historical == historical),
+                rows.iter()
+                    .all(|row| row.historical_migration == historical),
                 "{}",
                 path.display()
             );

@@ -1,6 +1,7 @@
 //! Sending bodies, reading rows.
 
 use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parsed, Parser, Project, Protocol};
+use millrace_rows::testing::{self, Event, Rejected};
 use millrace_rows::{Batch, Micros, Table, TeamId};
 use uuid::Uuid;
 
@@ -90,103 +91,21 @@ pub fn rejection(body: impl AsRef<[u8]>, facts: &Facts<'_>) -> String {
     format!("{} {}", rejection.code, rejection.attr)
 }
 
-/// A row of `events`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub uuid: Uuid,
-    pub event: String,
-    pub properties: String,
-    pub timestamp: Micros,
-    pub team_id: i64,
-    pub distinct_id: String,
-    pub created_at: Micros,
-    pub historical: bool,
-}
-
-/// A row of `rejected_events`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    pub team_id: i64,
-    pub received_at: Micros,
-    pub request_id: String,
-    pub index: u32,
-    pub code: String,
-    pub attr: String,
-    pub detail: String,
-    pub raw: String,
-    pub historical: bool,
-}
-
 pub fn events(batch: &Batch) -> Vec<Event> {
-    rows(batch, Table::Events, |input| Event {
-        uuid: {
-            let (high, low) = (input.u64(), input.u64());
-            Uuid::from_u64_pair(high, low)
-        },
-        event: input.string(),
-        properties: input.string(),
-        timestamp: Micros(input.i64()),
-        team_id: input.i64(),
-        distinct_id: input.string(),
-        created_at: Micros(input.i64()),
-        historical: input.bytes(1)[0] == 1,
-    })
+    rows(batch, Table::Events, testing::events)
 }
 
 pub fn rejected(batch: &Batch) -> Vec<Rejected> {
-    rows(batch, Table::RejectedEvents, |input| Rejected {
-        team_id: input.i64(),
-        received_at: Micros(input.i64()),
-        request_id: input.string(),
-        index: u32::from_le_bytes(input.bytes(4).try_into().unwrap()),
-        code: input.string(),
-        attr: input.string(),
-        detail: input.string(),
-        raw: input.string(),
-        historical: input.bytes(1)[0] == 1,
-    })
+    rows(batch, Table::RejectedEvents, testing::rejected)
 }
 
-fn rows<T>(batch: &Batch, table: Table, mut read: impl FnMut(&mut Input<'_>) -> T) -> Vec<T> {
+fn rows<T>(batch: &Batch, table: Table, read: impl Fn(&[u8]) -> Vec<T>) -> Vec<T> {
     let mut rows = Vec::new();
     for group in batch.groups.iter().filter(|group| group.table == table) {
-        let mut input = Input(&group.bytes);
-        for _ in 0..group.rows {
-            rows.push(read(&mut input));
-        }
-        assert!(input.0.is_empty(), "bytes behind the last row");
+        let of_group = read(&group.bytes);
+        assert_eq!(of_group.len() as u64, u64::from(group.rows));
         assert!(!group.keys.is_empty());
+        rows.extend(of_group);
     }
     rows
-}
-
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn bytes(&mut self, count: usize) -> &'a [u8] {
-        let (head, tail) = self.0.split_at(count);
-        self.0 = tail;
-        head
-    }
-
-    fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.bytes(8).try_into().unwrap())
-    }
-
-    fn i64(&mut self) -> i64 {
-        i64::from_le_bytes(self.bytes(8).try_into().unwrap())
-    }
-
-    fn string(&mut self) -> String {
-        let (mut len, mut shift) = (0, 0);
-        loop {
-            let byte = self.bytes(1)[0];
-            len |= usize::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                break;
-            }
-        }
-        String::from_utf8(self.bytes(len).to_vec()).unwrap()
-    }
 }
