@@ -7,9 +7,12 @@
 
 use crate::decoder::{DecodeError, grown};
 use libdeflater::{Crc, DecompressionError, Decompressor};
+use memchr::memmem;
 
 /// Bytes of the smallest gzip member: header, an empty block, trailer.
 const MEMBER_BYTES_MIN: usize = 18;
+/// What a gzip member begins with: its mark, and deflate, the only method there is.
+const MEMBER_START: &[u8] = &[0x1f, 0x8b, 0x08];
 /// First guess of how many times larger JSON gets: typical batches are 12 to 14 to 1, and a
 /// guess that is too small costs a second pass.
 const RATIO_GUESS: usize = 20;
@@ -135,7 +138,7 @@ fn after_member<'a>(rest: &'a [u8], member: &[u8]) -> &'a [u8] {
         .unwrap_or(u32::MAX)
         .to_le_bytes();
     let later = rest.get(MEMBER_BYTES_MIN..).unwrap_or_default();
-    if rest.ends_with(&size) && memchr::memmem::find(later, &[0x1f, 0x8b, 0x08]).is_none() {
+    if rest.ends_with(&size) && memmem::find(later, MEMBER_START).is_none() {
         return &[];
     }
     let mut crc = Crc::new();
@@ -151,15 +154,14 @@ fn after_member<'a>(rest: &'a [u8], member: &[u8]) -> &'a [u8] {
 /// before it, too, as the zeros of an empty member do; behind it is another member, or nothing.
 #[cold]
 fn end_of_member(rest: &[u8], trailer: &[u8]) -> usize {
+    let finder = memmem::Finder::new(trailer);
     let mut from = MEMBER_BYTES_MIN - trailer.len() - 2;
     let mut first = None;
-    while let Some(at) = rest
-        .get(from..)
-        .and_then(|later| memchr::memmem::find(later, trailer))
-    {
+    while let Some(at) = rest.get(from..).and_then(|later| finder.find(later)) {
         let end = from + at + trailer.len();
         first = first.or(Some(end));
-        if matches!(rest.get(end..), Some([] | [0x1f, 0x8b, 0x08, ..])) {
+        let behind = rest.get(end..).unwrap_or_default();
+        if behind.is_empty() || behind.starts_with(MEMBER_START) {
             return end;
         }
         from += at + 1;

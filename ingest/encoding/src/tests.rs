@@ -99,6 +99,18 @@ fn an_empty_gzip_member_ends_where_it_ends() {
     }
 }
 
+/// After an empty member every zero may be the beginning of its trailer, and is looked at: once.
+#[test]
+fn zeros_behind_an_empty_gzip_member_are_looked_at_once() {
+    let mut body = gzip(b"");
+    body.resize(20 << 20, 0);
+    body.extend([1, 0x1f, 0x8b, 0x08]);
+    assert!(matches!(
+        decode(Encoding::Gzip, &body, LIMIT),
+        Err(DecodeError::Broken(_))
+    ));
+}
+
 #[test]
 fn every_encoding_stops_at_the_limit_and_not_before() {
     let plain = vec![b'a'; LIMIT];
