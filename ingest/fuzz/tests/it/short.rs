@@ -58,36 +58,37 @@ fn run(name: &str, target: Target) {
     println!("{name}: {count} inputs of the corpus, {runs} changed ones");
 }
 
-#[test]
-fn bodies_decode_as_other_libraries_decode_them() {
-    run("body", millrace_fuzz::body);
+/// A test for each target, and their names.
+macro_rules! short_runs {
+    ($($target:ident: $sentence:ident,)*) => {
+        const TESTED: &[&str] = &[$(stringify!($target)),*];
+
+        $(#[test]
+        fn $sentence() {
+            run(stringify!($target), millrace_fuzz::$target);
+        })*
+    };
+}
+
+short_runs! {
+    body: bodies_decode_as_other_libraries_decode_them,
+    frame: frames_are_what_we_would_write,
+    parse: what_the_parser_takes_serde_json_takes_and_the_model_agrees,
+    recovery: any_two_segments_open_and_go_on,
+    timestamp: timestamps_are_what_the_calendar_says,
 }
 
 #[test]
-fn frames_are_what_we_would_write() {
-    run("frame", millrace_fuzz::frame);
+fn every_target_has_a_test() {
+    assert_eq!(TARGETS.map(|(name, _)| name), TESTED);
 }
 
 #[test]
-fn what_the_parser_takes_serde_json_takes_and_the_model_agrees() {
-    run("parse", millrace_fuzz::parse);
-}
-
-#[test]
-fn any_two_segments_open_and_go_on() {
-    run("recovery", millrace_fuzz::recovery);
-}
-
-#[test]
-fn timestamps_are_what_the_calendar_says() {
-    run("timestamp", millrace_fuzz::timestamp);
-}
-
-#[test]
-fn every_target_has_a_test_and_a_corpus_of_moderate_size() {
-    let mut bytes = 0;
-    for (name, _) in TARGETS {
-        bytes += corpus(name).iter().map(Vec::len).sum::<usize>();
-    }
+fn the_corpora_are_of_moderate_size() {
+    let bytes: usize = TESTED
+        .iter()
+        .flat_map(|name| corpus(name))
+        .map(|input| input.len())
+        .sum();
     assert!(bytes < 500_000, "{bytes} bytes of corpora");
 }
