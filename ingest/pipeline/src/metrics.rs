@@ -41,7 +41,7 @@ pub fn describe() {
     spread!(
         "millrace_insert_seconds",
         Unit::Seconds,
-        "Time of one insert, retries included"
+        "Time of one insert, with reading its rows and retries"
     );
     spread!("millrace_insert_batch_rows", "Rows of one insert");
     count!(

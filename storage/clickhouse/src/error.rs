@@ -14,9 +14,9 @@ pub enum InsertOutcome {
     Unknown,
     /// The rows are not there, and trying again later may help.
     NotStored,
-    /// The rows could not be had, so they are not there; trying again later may help.
+    /// The rows could not be had, so this try did not store them; another may help.
     Unread,
-    /// The rows could not be had, and never will be.
+    /// The rows could not be had, so this try did not store them, and they never will be.
     Lost,
     /// The server could not read the rows, and never will.
     BadData,

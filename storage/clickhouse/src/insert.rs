@@ -4,8 +4,8 @@
 //! partition as a part of its own; only one part is all or nothing. So an insert here stays below
 //! every limit, and the settings below lift those that a server's profile may have lowered.
 //!
-//! The body carries its length, though it is sent piece by piece: a connection that breaks in the middle must not look like a
-//! shorter insert.
+//! The body carries its length, though it is sent piece by piece: a connection that breaks in the
+//! middle must not look like a shorter insert.
 
 use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError, InsertOutcome};
@@ -36,7 +36,7 @@ const SETTINGS: [(&str, &str); 10] = [
 ];
 
 /// The rows of an insert as RowBinary in ClickHouse's compressed blocks, piece by piece, so that
-/// they need not be in memory all at once. Pieces end anywhere.
+/// they need not be in memory all at once. Pieces, and the chunks they consist of, end anywhere.
 pub trait Body: Sync {
     /// Bytes of all pieces together.
     fn len_bytes(&self) -> u64;
@@ -48,7 +48,7 @@ pub trait Body: Sync {
     fn piece(
         &self,
         index: usize,
-    ) -> impl Future<Output = Result<Option<Bytes>, InsertError>> + Send;
+    ) -> impl Future<Output = Result<Option<Vec<Bytes>>, InsertError>> + Send;
 }
 
 impl Body for Vec<Bytes> {
@@ -56,8 +56,8 @@ impl Body for Vec<Bytes> {
         self.iter().map(|piece| piece.len() as u64).sum()
     }
 
-    async fn piece(&self, index: usize) -> Result<Option<Bytes>, InsertError> {
-        Ok(self.get(index).cloned())
+    async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
+        Ok((index == 0).then(|| self.clone()))
     }
 }
 
@@ -98,11 +98,12 @@ impl ClickHouse {
         }
         // A piece that cannot be had leaves the body shorter than its length, which the server
         // takes for a broken connection.
-        for index in 0.. {
-            match insert.body.piece(index).await? {
-                Some(piece) => request.send(piece).await?,
-                None => break,
+        let mut index = 0;
+        while let Some(chunks) = insert.body.piece(index).await? {
+            for chunk in chunks {
+                request.send(chunk).await?;
             }
+            index += 1;
         }
         request.end().await?;
         Ok(())

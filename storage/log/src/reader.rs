@@ -48,7 +48,7 @@ impl Reader {
             shared,
             position,
             file: None,
-            buffer: Vec::with_capacity(HEAD_READ_BYTES),
+            buffer: Vec::new(),
         }
     }
 
@@ -114,56 +114,25 @@ impl Reader {
     ///
     /// `Corrupt` if they are not, `Io` if they cannot be read: also if their segment was released
     /// meanwhile.
-    pub fn read_blocks(&self, section: &FrameSection) -> Result<Bytes, ReadError> {
-        let mut blocks = Vec::new();
-        self.append_blocks(section, &mut blocks)?;
-        Ok(Bytes::from(blocks))
-    }
-
-    /// The same at the end of `out`, which is as it was after an error.
-    ///
-    /// # Errors
-    ///
-    /// As [`read_blocks`](Self::read_blocks).
-    pub fn append_blocks(
-        &self,
-        section: &FrameSection,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ReadError> {
-        let start = out.len();
-        let appended = self.append_unproven(section, out);
-        let is_sound = |blocks: &[u8]| match section.blocks_sum {
-            BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
-            BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
-        };
-        let proven = appended.and_then(|()| match out.get(start..) {
-            Some(blocks) if blocks.len() as u64 == section.blocks_bytes && is_sound(blocks) => {
-                Ok(())
-            }
-            _ => Err(ReadError::Corrupt {
-                position: section.blocks_at,
-                reason: "the checksum of a section does not fit",
-            }),
-        });
-        if proven.is_err() {
-            out.truncate(start);
-        }
-        proven
-    }
-
-    fn append_unproven(&self, section: &FrameSection, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read_blocks(&mut self, section: &FrameSection) -> Result<Bytes, ReadError> {
         let position = section.blocks_at;
-        let file = match &self.file {
-            Some((number, file)) if *number == position.segment => Arc::clone(file),
-            _ => self
-                .shared
-                .fs
-                .open(&self.shared.path_of(position.segment))
-                .map_err(io_error(position))?,
+        let mut blocks = Vec::new();
+        self.file(position.segment)
+            .and_then(|file| {
+                file.read_at(&mut blocks, section.blocks_bytes as usize, position.offset)
+            })
+            .map_err(io_error(position))?;
+        let is_sound = match section.blocks_sum {
+            BlocksSum::Bytes(crc) => crc32fast::hash(&blocks) == crc,
+            BlocksSum::Heads(crc) => block::proven_heads_crc(&blocks) == Some(crc),
         };
-        let bytes = usize::try_from(section.blocks_bytes).unwrap_or(usize::MAX);
-        file.read_at(out, bytes, position.offset)
-            .map_err(io_error(position))
+        if blocks.len() as u64 == section.blocks_bytes && is_sound {
+            return Ok(Bytes::from(blocks));
+        }
+        Err(ReadError::Corrupt {
+            position,
+            reason: "the checksum of a section does not fit",
+        })
     }
 
     /// Goes to the next segment at the end of one, and over what is known to be damaged.

@@ -57,7 +57,7 @@ pub enum Settled {
     Restarted,
     /// The rows are not there: the server cannot read them.
     Refused(InsertError),
-    /// The rows are not there: they can no longer be had.
+    /// The rows can no longer be had, and no earlier try is known to have stored them.
     Lost(String),
 }
 
@@ -117,7 +117,7 @@ impl<B: Body> Delivery<'_, B> {
                 })
             }
             Ok(()) => Ok(Settled::Stored),
-            Err(error) if error.outcome == InsertOutcome::Lost => Ok(Settled::Lost(error.message)),
+            Err(error) if error.outcome == InsertOutcome::Lost => self.lost(sink, error).await,
             Err(error) if error.outcome == InsertOutcome::BadData => {
                 // A view may refuse what the table has already taken.
                 let is_there = self.is_present(sink).await?.unwrap_or(false);
@@ -132,6 +132,19 @@ impl<B: Body> Delivery<'_, B> {
                 Err(Trouble::Insert(error))
             }
         }
+    }
+
+    /// The rows can no longer be had, but an earlier try may have stored them.
+    async fn lost<K: Sink>(&self, sink: &K, error: InsertError) -> Result<Settled, Trouble> {
+        if self.in_doubt {
+            if sink.insert_is_running(self.token).await? {
+                return Err(Trouble::StillRunning);
+            }
+            if self.is_present(sink).await?.unwrap_or(false) {
+                return Ok(Settled::Stored);
+            }
+        }
+        Ok(Settled::Lost(error.message))
     }
 
     async fn settle_after_restart<K: Sink>(

@@ -16,7 +16,7 @@ const SAMPLE_KEYS_MAX: usize = 32;
 /// A section that holds more is not ours: the commit thread makes them far smaller.
 const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
 
-/// Bytes of the log that are read at a time: enough that handing a read to another thread does not
+/// Bytes of the log that are read at a time if sections are smaller: enough that handing a read to another thread does not
 /// count, little enough that they are still in the processor's cache when they are sent.
 const PIECE_BYTES: u64 = 512 << 10;
 
@@ -70,7 +70,7 @@ impl Payload {
     fn look_at_rows(&mut self) -> Result<(), PayloadError> {
         let blocks = read(&self.log, &self.unit.sections).map_err(read_error)?;
         let rows =
-            unpacked(&[blocks]).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+            unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
         let cut = cut(&self.unit.key.insert_target, &rows, self.unit.range)?;
         self.keys = cut.keys;
         if self.unit.range.is_some() {
@@ -90,9 +90,9 @@ impl Body for Payload {
         }
     }
 
-    async fn piece(&self, index: usize) -> Result<Option<Bytes>, InsertError> {
+    async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
         if let Some(cut) = &self.cut {
-            return Ok((index == 0).then(|| cut.clone()));
+            return Ok((index == 0).then(|| vec![cut.clone()]));
         }
         let Some(sections) = self.pieces.get(index).cloned() else {
             return Ok(None);
@@ -138,17 +138,17 @@ fn blocks_bytes(sections: &[Section<FrameSection>]) -> u64 {
     sections.iter().map(|it| it.source.blocks_bytes).sum()
 }
 
-/// The blocks of sections, one behind the other.
-fn read(log: &LogHandle, sections: &[Section<FrameSection>]) -> Result<Bytes, ReadError> {
+/// The blocks of sections, as they lie in the log.
+///
+/// # Errors
+/// As [`read_blocks`](millrace_log::Reader::read_blocks).
+pub fn read(log: &LogHandle, sections: &[Section<FrameSection>]) -> Result<Vec<Bytes>, ReadError> {
     let Some(first) = sections.first() else {
-        return Ok(Bytes::new());
+        return Ok(Vec::new());
     };
-    let mut blocks = Vec::with_capacity(blocks_bytes(sections) as usize);
-    let reader = log.reader(first.place.frame);
-    for section in sections {
-        reader.append_blocks(&section.source, &mut blocks)?;
-    }
-    Ok(blocks.into())
+    let mut reader = log.reader(first.place.frame);
+    let sections = sections.iter();
+    sections.map(|it| reader.read_blocks(&it.source)).collect()
 }
 
 /// The rows that blocks hold, to be set aside.

@@ -114,9 +114,9 @@ impl Body for Failing {
         2 * self.0.len() as u64
     }
 
-    async fn piece(&self, index: usize) -> Result<Option<Bytes>, InsertError> {
+    async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
         if index == 0 {
-            return Ok(Some(self.0.clone()));
+            return Ok(Some(vec![self.0.clone()]));
         }
         Err(InsertError {
             outcome: InsertOutcome::Unread,

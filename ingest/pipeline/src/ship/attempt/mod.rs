@@ -1,5 +1,8 @@
 //! Carries one unit out: delivers its rows, sets aside what cannot be read.
 
+#[cfg(test)]
+mod tests;
+
 use super::deliver::{Delivery, Settled, pauses};
 use super::poison::{Poison, PoisonDir};
 use super::section::Place;
@@ -9,7 +12,7 @@ use super::unit::Unit;
 use bytes::Bytes;
 use metrics::{counter, histogram};
 use millrace_clickhouse::InsertError;
-use millrace_log::{FrameSection, LogHandle};
+use millrace_log::{FrameSection, LogHandle, ReadError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -82,7 +85,7 @@ impl<K: Sink> Context<K> {
     ) -> Verdict {
         let blocks: Vec<Bytes> = match cut {
             Some(cut) => vec![cut],
-            None => self.whole(unit).into_iter().collect(),
+            None => self.whole(unit).await,
         };
         let mut is_whole = unit.halves().is_none();
         if unit.sections.len() == 1 && unit.range.is_none() {
@@ -101,21 +104,17 @@ impl<K: Sink> Context<K> {
 
     /// What to send; an error is for good.
     async fn payload(&self, unit: &Arc<Unit<FrameSection>>) -> Result<Payload, String> {
-        let mut pauses = pauses();
-        loop {
-            let (log, to_read) = (self.log.clone(), Arc::clone(unit));
-            let read = tokio::task::spawn_blocking(move || Payload::of(&log, &to_read)).await;
-            let error = match read {
-                Ok(Ok(payload)) => return Ok(payload),
-                Ok(Err(PayloadError::Damaged(reason) | PayloadError::Uncuttable(reason))) => {
-                    return Err(reason);
+        let (log, unit) = (self.log.clone(), Arc::clone(unit));
+        keep_trying("the log cannot be read", move || {
+            match Payload::of(&log, &unit) {
+                Ok(payload) => Ok(Ok(payload)),
+                Err(PayloadError::Damaged(reason) | PayloadError::Uncuttable(reason)) => {
+                    Ok(Err(reason))
                 }
-                Ok(Err(PayloadError::Read(error))) => error.to_string(),
-                Err(error) => error.to_string(),
-            };
-            tracing::error!("the log cannot be read, trying again: {error}");
-            tokio::time::sleep(pauses.next().unwrap_or(Duration::from_secs(10))).await;
-        }
+                Err(PayloadError::Read(error)) => Err(error.to_string()),
+            }
+        })
+        .await
     }
 
     /// Sets the rows of a unit aside. A unit of several sections is halved first, so that only
@@ -133,58 +132,37 @@ impl<K: Sink> Context<K> {
         let Some(place) = unit.first() else {
             return Verdict::Settled;
         };
-        let poison = self.poison(unit, place, &blocks, clickhouse_code, reason);
-        let mut pauses = pauses();
-        loop {
-            let (dir, to_write) = (self.poison_dir.clone(), poison.clone());
-            let written = tokio::task::spawn_blocking(move || dir.set_aside(&to_write)).await;
-            let error = match written {
-                Ok(Ok(path)) => {
-                    self.count_set_aside(&poison, &path.display().to_string());
-                    return Verdict::Settled;
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(error) => error.to_string(),
-            };
-            tracing::error!("rows cannot be set aside, trying again: {error}");
-            tokio::time::sleep(pauses.next().unwrap_or(Duration::from_secs(10))).await;
-        }
-    }
-
-    fn poison(
-        &self,
-        unit: &Unit<FrameSection>,
-        place: Place,
-        blocks: &[Bytes],
-        clickhouse_code: Option<u32>,
-        reason: String,
-    ) -> Poison {
         // What was sent, or else the whole section as it lies in the log, or else nothing.
         let blocks = if blocks.is_empty() {
-            self.whole(unit).into_iter().collect()
+            self.whole(unit).await
         } else {
-            blocks.to_vec()
+            blocks
         };
-        let unpacked = source::unpacked(&blocks).ok();
-        Poison {
-            key: unit.key.clone(),
-            place,
-            row: unit.range.map_or(0, |range| range.from),
-            rows: unit.rows(),
-            is_unpacked: unpacked.is_some(),
-            bytes: unpacked.unwrap_or_else(|| blocks.concat()),
-            clickhouse_code,
-            reason,
-        }
+        let poison = Arc::new(poison(unit, place, &blocks, clickhouse_code, reason));
+        let (dir, to_write) = (self.poison_dir.clone(), Arc::clone(&poison));
+        let path = keep_trying("rows cannot be set aside", move || {
+            dir.set_aside(&to_write).map_err(|error| error.to_string())
+        })
+        .await;
+        self.count_set_aside(&poison, &path.display().to_string());
+        Verdict::Settled
     }
 
-    /// The only section of a unit, as it lies in the log.
-    fn whole(&self, unit: &Unit<FrameSection>) -> Option<Bytes> {
-        let [section] = unit.sections.as_slice() else {
-            return None;
-        };
-        let reader = self.log.reader(section.place.frame);
-        reader.read_blocks(&section.source).ok()
+    /// The only section of a unit, as it lies in the log; empty if it is damaged or not the only
+    /// one.
+    async fn whole(&self, unit: &Arc<Unit<FrameSection>>) -> Vec<Bytes> {
+        if unit.sections.len() != 1 {
+            return Vec::new();
+        }
+        let (log, unit) = (self.log.clone(), Arc::clone(unit));
+        keep_trying("the log cannot be read", move || {
+            match source::read(&log, &unit.sections) {
+                Ok(blocks) => Ok(blocks),
+                Err(ReadError::Corrupt { .. }) => Ok(Vec::new()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await
     }
 
     fn count_stored(&self, unit: &Unit<FrameSection>, took: Duration) {
@@ -207,5 +185,43 @@ impl<K: Sink> Context<K> {
             "ClickHouse cannot read rows; they are set aside in {path}: {}",
             poison.reason
         );
+    }
+}
+
+fn poison(
+    unit: &Unit<FrameSection>,
+    place: Place,
+    blocks: &[Bytes],
+    clickhouse_code: Option<u32>,
+    reason: String,
+) -> Poison {
+    let unpacked = source::unpacked(blocks).ok();
+    Poison {
+        key: unit.key.clone(),
+        place,
+        row: unit.range.map_or(0, |range| range.from),
+        rows: unit.rows(),
+        is_unpacked: unpacked.is_some(),
+        bytes: unpacked.unwrap_or_else(|| blocks.concat()),
+        clickhouse_code,
+        reason,
+    }
+}
+
+/// Does blocking work, with pauses after what may work later, until there is a result. Rows wait
+/// for as long as that takes: a disk that refuses for a while must not cost them.
+async fn keep_trying<T: Send + 'static>(
+    trouble: &str,
+    work: impl Fn() -> Result<T, String> + Clone + Send + 'static,
+) -> T {
+    let mut pauses = pauses();
+    loop {
+        let error = match tokio::task::spawn_blocking(work.clone()).await {
+            Ok(Ok(result)) => return result,
+            Ok(Err(error)) => error,
+            Err(error) => error.to_string(),
+        };
+        tracing::error!("{trouble}, trying again: {error}");
+        tokio::time::sleep(pauses.next().unwrap_or(Duration::from_secs(10))).await;
     }
 }

@@ -10,6 +10,7 @@ mod world;
 
 use proptest::prelude::*;
 use server::{Fate, RowId};
+use std::collections::BTreeSet;
 use world::World;
 
 /// What may happen to the process and around it.
@@ -27,6 +28,8 @@ enum Op {
     RestartServer,
     RestartUs,
     LoseCheckpoint,
+    /// The disk loses a row, which may be stored already.
+    Damage(RowId),
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -51,6 +54,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::RestartServer),
         1 => Just(Op::RestartUs),
         1 => Just(Op::LoseCheckpoint),
+        1 => (0_u64..120).prop_map(Op::Damage),
     ]
 }
 
@@ -79,7 +83,8 @@ proptest! {
             stored.sort_unstable();
             let all: Vec<RowId> = (0..world.rows).collect();
             assert_eq!(stored, all);
-            assert!(world.aside.is_subset(&state.bad));
+            let may_be_aside: BTreeSet<RowId> = state.bad.union(&world.damaged).copied().collect();
+            assert!(world.aside.is_subset(&may_be_aside));
             assert_eq!(world.plan.low(), world.end);
         });
     }

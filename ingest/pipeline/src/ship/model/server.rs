@@ -98,11 +98,10 @@ impl Sink for Server {
 
     async fn insert<B: Body>(&self, _: &str, token: &str, body: &B) -> Result<(), InsertError> {
         let mut rows: Vec<RowId> = Vec::new();
-        for index in 0.. {
-            match body.piece(index).await? {
-                Some(piece) => rows.extend(decoded(&piece)),
-                None => break,
-            }
+        let mut index = 0;
+        while let Some(chunks) = body.piece(index).await? {
+            rows.extend(chunks.iter().flat_map(|chunk| decoded(chunk)));
+            index += 1;
         }
         let sent = self.state().insert(token, &rows);
         sent.map_err(|outcome| InsertError {

@@ -8,6 +8,8 @@ use crate::ship::limits::Limits;
 use crate::ship::plan::{Now, Plan, UnitId};
 use crate::ship::section::{Key, Place, Section};
 use crate::ship::unit::{Unit, spread};
+use bytes::Bytes;
+use millrace_clickhouse::{Body, InsertError, InsertOutcome};
 use millrace_log::Position;
 use millrace_rows::{Month, RowKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +28,32 @@ pub(super) struct World {
     elapsed: Duration,
     pub(super) rows: RowId,
     pub(super) aside: BTreeSet<RowId>,
+    /// Rows that the log can no longer give.
+    pub(super) damaged: BTreeSet<RowId>,
     salts: u32,
+}
+
+/// The rows of an insert, if the log can give them all.
+struct Source {
+    rows: Bytes,
+    is_damaged: bool,
+}
+
+impl Body for Source {
+    fn len_bytes(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
+        if self.is_damaged {
+            return Err(InsertError {
+                outcome: InsertOutcome::Lost,
+                code: None,
+                message: "damaged".to_owned(),
+            });
+        }
+        Ok((index == 0).then(|| vec![self.rows.clone()]))
+    }
 }
 
 const LIMITS: Limits = Limits {
@@ -56,6 +83,7 @@ impl World {
             elapsed: Duration::ZERO,
             rows: 0,
             aside: BTreeSet::new(),
+            damaged: BTreeSet::new(),
             salts: 0,
         }
     }
@@ -160,7 +188,10 @@ impl World {
             month: unit.key.month,
             token: &unit.token(&self.plan.salt().to_string()),
             keys: &keys,
-            body: &vec![encoded(rows)],
+            body: &Source {
+                rows: encoded(rows),
+                is_damaged: rows.iter().any(|row| self.damaged.contains(row)),
+            },
             run: unit.run,
             in_doubt: unit.in_doubt,
         };
@@ -211,10 +242,11 @@ impl World {
             }
             Op::RestartServer => self.server.state().crash(),
             Op::RestartUs => self.restart_us(),
+            Op::Damage(row) => drop(self.damaged.insert(*row)),
             Op::LoseCheckpoint => {
                 // Cutting sections is beyond what can be found out without the checkpoint, and so
                 // is an insert that runs under a name nobody remembers.
-                if self.server.state().bad.is_empty() {
+                if self.server.state().bad.is_empty() && self.damaged.is_empty() {
                     self.server.state().finish_running();
                     self.stored = None;
                     self.restart_us();
