@@ -60,7 +60,7 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
     {
         store(call, slot, Taken { parsed, unnoted }, told.plain()).await?;
     } else {
-        call.core.parser.borrow_mut().recycle(parsed.batch);
+        recycle(call.core, parsed.batch);
     }
     drop(share);
     Ok(told.answer(query.beacon))
@@ -144,7 +144,7 @@ async fn store(call: &Call<'_>, slot: Slot, taken: Taken, plain: bool) -> Result
     let fingerprint = parsed.fingerprint;
     if core.shared.resends.knows(fingerprint) {
         core.metrics.resent();
-        core.parser.borrow_mut().recycle(parsed.batch);
+        recycle(core, parsed.batch);
         return Ok(());
     }
     let started = call.now();
@@ -172,23 +172,15 @@ async fn commit(
     if let Some((key, team_id)) = unnoted {
         core.shared.deps.keys.note_first_event(&key, team_id);
     }
-    core.parser.borrow_mut().recycle(emptied(committed.spent));
+    core.parser.borrow_mut().recycle(committed.spent);
     Ok(())
 }
 
-/// The batch's buffers in the form in which the parser takes them back.
-fn emptied(buffers: Vec<Vec<u8>>) -> Batch {
-    let group = |bytes| RowGroup {
-        table: Table::Events,
-        month: Month::of(Micros(0)),
-        rows: 0,
-        bytes,
-        keys: Vec::new(),
-    };
-    Batch {
-        lane: Lane::Live,
-        groups: buffers.into_iter().map(group).collect(),
-    }
+/// Of a batch that is not stored.
+fn recycle(core: &Core, batch: Batch) {
+    let groups = batch.groups.into_iter();
+    let buffers = groups.map(|group| group.bytes.into_block());
+    core.parser.borrow_mut().recycle(buffers);
 }
 
 fn count_report(core: &Core, report: &millrace_parse::Report) {
