@@ -34,7 +34,7 @@ fn rows(workload: Workload) -> (SectionHeader, Vec<u8>) {
         uncompressed_bytes: group.bytes.len() as u64,
         keys: group.keys.iter().map(|key| key.to_bytes()).collect(),
     };
-    (header, group.bytes)
+    (header, group.bytes.to_vec())
 }
 
 fn frame(criterion: &mut Criterion) {

@@ -4,7 +4,7 @@ use crate::requests::Workload;
 use anyhow::{Context, Result, anyhow};
 use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
 use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
-use millrace_rows::{Batch, EventRow, Lane, Micros, Month, RowGroup, Table, TeamId};
+use millrace_rows::{Batch, EventRow, Lane, Micros, RowGroup, TeamId};
 use std::hint::black_box;
 use std::path::Path;
 use tempfile::TempDir;
@@ -75,7 +75,9 @@ impl Parsing {
     /// The body was not taken as a whole.
     pub fn once(&mut self) -> Result<()> {
         let batch = self.batch()?;
-        self.parser.recycle(black_box(batch));
+        let groups = black_box(batch).groups.into_iter();
+        self.parser
+            .recycle(groups.map(|group| group.bytes.into_block()));
         Ok(())
     }
 
@@ -143,17 +145,7 @@ impl Requests {
         let slot = self.pipeline.reserve(Lane::Live, self.parsing.body.len())?;
         let batch = self.parsing.batch()?;
         let committed = self.runtime.block_on(slot.submit(batch))?;
-        let spent = committed.spent.into_iter().map(|bytes| RowGroup {
-            table: Table::Events,
-            month: Month::of(Micros(0)),
-            rows: 0,
-            bytes,
-            keys: Vec::new(),
-        });
-        self.parsing.parser.recycle(Batch {
-            lane: Lane::Live,
-            groups: spent.collect(),
-        });
+        self.parsing.parser.recycle(committed.spent);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::walk::{self, Refused};
 use crate::{ApiError, ErrorType, Facts, KeyLookup, Limits, ParseError, Parsed, Project, Protocol};
 use crate::{ids, key, skew, v1};
 use http::StatusCode;
-use millrace_rows::{Batch, EventRow, Lane, RejectedRow};
+use millrace_rows::{EventRow, Lane, RejectedRow};
 
 /// Turns bodies into rows. One per core: all its buffers are reused.
 #[derive(Debug, Default)]
@@ -52,9 +52,9 @@ impl Parser {
         result
     }
 
-    /// Takes back a batch's row buffers for reuse.
-    pub fn recycle(&mut self, batch: Batch) {
-        self.rows.recycle(batch);
+    /// Takes back buffers of rows for reuse.
+    pub fn recycle(&mut self, buffers: impl IntoIterator<Item = Vec<u8>>) {
+        self.rows.recycle(buffers);
     }
 
     /// Takes a body apart into `document`.
@@ -113,7 +113,7 @@ impl Parser {
         };
         self.start_splicer(facts, project, historical);
         let mut reporter = Reporter::new(self.document.shape, v1_uuids);
-        self.rows.start();
+        self.rows.start(body.len());
         self.uuids.clear();
         self.events(&rules, &mut reporter);
         Ok(self.finish(&rules, facts, reporter))

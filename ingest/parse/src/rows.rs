@@ -1,11 +1,13 @@
 //! Rows, gathered by table and month.
 
-use millrace_rows::{Batch, EventRow, Lane, Micros, Month, RejectedRow, RowGroup, RowKey, Table};
+use millrace_rows::{
+    Batch, EventRow, Lane, Micros, Month, RejectedRow, RowBuffer, RowGroup, RowKey, Table,
+};
 
 /// Keys of a group that are kept, at most.
 const KEYS_MAX: usize = 8;
-/// Buffers kept for reuse, at most, and bytes each may hold to be worth keeping.
-const SPARE_MAX: usize = 16;
+/// Buffers kept for reuse, at most, and bytes that they may hold together.
+const SPARE_MAX: usize = 1_024;
 const SPARE_BYTES_MAX: usize = 16 << 20;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
@@ -16,15 +18,21 @@ pub struct Rows {
     /// Beside each group: every how many rows a key is kept, a power of two.
     strides: Vec<u32>,
     spare: Vec<Vec<u8>>,
+    /// Bytes that the spare buffers hold.
+    spare_bytes: usize,
+    /// Bytes of rows that the next group is expected to get.
+    bytes_expected: usize,
     /// The day of the last event and its group: neighbours are mostly of one day.
     last: Option<(i64, usize)>,
 }
 
 impl Rows {
-    /// Forgets rows of a request that was refused halfway.
-    pub fn start(&mut self) {
-        let groups = std::mem::take(&mut self.groups);
-        self.keep(groups);
+    /// Begins with a body of so many bytes; forgets rows of one that was refused halfway.
+    pub fn start(&mut self, body_bytes: usize) {
+        let refused = std::mem::take(&mut self.groups);
+        self.recycle(refused.into_iter().map(|group| group.bytes.into_block()));
+        // Most requests are of one month, and rows are hardly longer than their JSON.
+        self.bytes_expected = body_bytes;
         self.strides.clear();
         self.last = None;
     }
@@ -42,7 +50,7 @@ impl Rows {
             }
         };
         if let Some(group) = self.groups.get_mut(at) {
-            row.append_to(&mut group.bytes);
+            row.append_to(group.bytes.end());
             note(group, self.strides.get_mut(at), row.key());
         }
     }
@@ -52,7 +60,7 @@ impl Rows {
     pub fn push_rejected(&mut self, row: &RejectedRow<'_>) {
         let at = self.group(Table::RejectedEvents, row.received_at);
         if let Some(group) = self.groups.get_mut(at) {
-            row.append_to(&mut group.bytes);
+            row.append_to(group.bytes.end());
             note(group, self.strides.get_mut(at), row.key());
         }
     }
@@ -67,15 +75,13 @@ impl Rows {
         }
     }
 
-    /// Takes back a batch's buffers.
-    pub fn recycle(&mut self, batch: Batch) {
-        self.keep(batch.groups);
-    }
-
-    fn keep(&mut self, groups: Vec<RowGroup>) {
-        for group in groups {
-            if self.spare.len() < SPARE_MAX && group.bytes.capacity() <= SPARE_BYTES_MAX {
-                self.spare.push(group.bytes);
+    /// Takes buffers back.
+    pub fn recycle(&mut self, buffers: impl IntoIterator<Item = Vec<u8>>) {
+        for buffer in buffers {
+            let bytes = self.spare_bytes + buffer.capacity();
+            if self.spare.len() < SPARE_MAX && bytes <= SPARE_BYTES_MAX {
+                self.spare_bytes = bytes;
+                self.spare.push(buffer);
             }
         }
     }
@@ -89,13 +95,14 @@ impl Rows {
             .iter()
             .position(|group| group.table == table && group.month == month);
         known.unwrap_or_else(|| {
-            let mut bytes = self.spare.pop().unwrap_or_default();
-            bytes.clear();
+            let spare = self.spare.pop().unwrap_or_default();
+            self.spare_bytes -= spare.capacity();
+            let bytes_expected = std::mem::take(&mut self.bytes_expected);
             self.groups.push(RowGroup {
                 table,
                 month,
                 rows: 0,
-                bytes,
+                bytes: RowBuffer::reusing(spare, bytes_expected),
                 keys: Vec::with_capacity(KEYS_MAX),
             });
             self.strides.push(1);
@@ -154,7 +161,7 @@ mod tests {
         let batch = rows.finish(Lane::Live);
         let months: Vec<_> = batch.groups.iter().map(|g| (g.month.0, g.rows)).collect();
         assert_eq!(months, [(197_001, 4), (197_002, 2), (197_003, 1)]);
-        rows.recycle(batch);
+        rows.recycle(batch.groups.into_iter().map(|it| it.bytes.into_block()));
         assert_eq!(rows.spare.len(), 3);
     }
 

@@ -13,10 +13,10 @@ use crate::pace::Pace;
 use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
 use crossbeam::channel::{Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
-use millrace_log::block::{Compressor, store_into};
+use millrace_log::block::{Compressor, store_in_place, store_into};
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
-use millrace_rows::{Month, RowGroup, Table};
+use millrace_rows::{Month, RowBuffer, RowGroup, Table};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -238,7 +238,9 @@ struct Joiner {
 struct Join {
     table: Table,
     month: Month,
-    rows: Vec<u8>,
+    rows: RowBuffer,
+    /// Whether `rows` is a block already; else `blocks` has them.
+    is_in_place: bool,
     blocks: Vec<u8>,
     header: SectionHeader,
 }
@@ -263,16 +265,17 @@ impl Joiner {
             }
         }
         for join in &mut self.joins {
+            join.is_in_place = !compresses && store_in_place(join.rows.as_block_mut());
             if compresses {
                 self.compressor.compress_into(&join.rows, &mut join.blocks);
-            } else {
+            } else if !join.is_in_place {
                 store_into(&join.rows, &mut join.blocks);
             }
         }
         let joined = self.joins.iter().filter(|join| join.header.rows > 0);
         sections.extend(joined.map(|join| Section {
             header: &join.header,
-            blocks: &join.blocks,
+            blocks: join.blocks(),
         }));
         sections
     }
@@ -292,8 +295,17 @@ impl Join {
             table: group.table,
             month: group.month,
             rows: group.bytes.clone(),
+            is_in_place: false,
             blocks: Vec::new(),
             header: section_header(group),
+        }
+    }
+
+    fn blocks(&self) -> &[u8] {
+        if self.is_in_place {
+            self.rows.as_block()
+        } else {
+            &self.blocks
         }
     }
 
@@ -306,7 +318,7 @@ impl Join {
     }
 
     fn add(&mut self, group: &RowGroup) {
-        self.rows.extend_from_slice(&group.bytes);
+        self.rows.end().extend_from_slice(&group.bytes);
         self.header.rows += group.rows;
         self.header.uncompressed_bytes += group.bytes.len() as u64;
         let room = SAMPLE_KEYS_MAX.saturating_sub(self.header.keys.len());

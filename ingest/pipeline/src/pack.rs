@@ -5,8 +5,8 @@
 //! are joined by the commit thread, as blocks of a few rows compress badly.
 
 use millrace_log::SectionHeader;
-use millrace_log::block::{Compressor, store_into};
-use millrace_rows::RowGroup;
+use millrace_log::block::{self, Compressor, store_in_place, store_into};
+use millrace_rows::{RowBuffer, RowGroup};
 
 /// Groups of at least so many bytes are compressed by the caller. Below it a block of its own
 /// would cost more in headers and in ratio than the join saves.
@@ -14,6 +14,9 @@ const OWN_BLOCK_BYTES_MIN: usize = 64 * 1024;
 /// Keys kept per group and per section: a block is stored as a whole or not at all, so one would
 /// do, were it not for merges that fold a resent row into its later copy.
 pub const SAMPLE_KEYS_MAX: usize = 4;
+
+// A block's head is written into the room before the rows.
+const _: () = assert!(RowBuffer::HEAD_BYTES == block::HEAD_BYTES);
 
 /// One group on its way to the commit thread.
 #[derive(Debug)]
@@ -75,15 +78,20 @@ impl Packer {
         }
     }
 
-    /// Makes the group ready to travel. The row buffer that is no longer needed goes to `spent`.
+    /// Makes the group ready to travel. A row buffer that is no longer needed goes to `spent`.
     pub fn pack(
         &mut self,
-        group: RowGroup,
+        mut group: RowGroup,
         compresses: bool,
         spent: &mut Vec<Vec<u8>>,
     ) -> PackedGroup {
         if group.bytes.len() < OWN_BLOCK_BYTES_MIN {
             return PackedGroup::Rows(group);
+        }
+        let header = section_header(&group);
+        if !compresses && store_in_place(group.bytes.as_block_mut()) {
+            let blocks = group.bytes.into_block();
+            return PackedGroup::Blocks { header, blocks };
         }
         let mut blocks = self.free.pop().unwrap_or_default();
         blocks.clear();
@@ -92,8 +100,7 @@ impl Packer {
         } else {
             store_into(&group.bytes, &mut blocks);
         }
-        let header = section_header(&group);
-        spent.push(group.bytes);
+        spent.push(group.bytes.into_block());
         PackedGroup::Blocks { header, blocks }
     }
 

@@ -345,8 +345,9 @@ impl Slot {
         PACKER.with_borrow_mut(|packer| {
             for group in groups {
                 match group {
-                    PackedGroup::Blocks { blocks, .. } => packer.recycle(blocks),
-                    PackedGroup::Rows(group) => spent.push(group.bytes),
+                    PackedGroup::Blocks { blocks, .. } if compresses => packer.recycle(blocks),
+                    PackedGroup::Blocks { blocks, .. } => spent.push(blocks),
+                    PackedGroup::Rows(group) => spent.push(group.bytes.into_block()),
                 }
             }
         });

@@ -19,6 +19,9 @@ use lz4_flex::block::{
 /// in the cache of whoever decompresses it.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of a block before its data.
+pub const HEAD_BYTES: usize = CHECKSUM_BYTES + SIZES_BYTES;
+
 const CHECKSUM_BYTES: usize = 16;
 /// Method and sizes.
 const SIZES_BYTES: usize = 9;
@@ -82,15 +85,36 @@ pub fn store_into(rows: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// The same without moving the rows: they lie in `block` behind [`HEAD_BYTES`] of room, where the
+/// head is written. `false` if there are none, or more than a block may have; then nothing was done.
+#[must_use]
+pub fn store_in_place(block: &mut [u8]) -> bool {
+    let Some((head, data)) = block.split_first_chunk_mut::<HEAD_BYTES>() else {
+        return false;
+    };
+    if data.is_empty() || data.len() > BLOCK_BYTES_MAX {
+        return false;
+    }
+    *head = head_of(METHOD_NONE, data.len(), data.len());
+    seal(block);
+    true
+}
+
 fn put_block(method: u8, data: &[u8], uncompressed_bytes: usize, out: &mut Vec<u8>) {
     let start = out.len();
-    out.extend_from_slice(&[0; CHECKSUM_BYTES]);
-    out.push(method);
-    // Both fit: a piece has at most 1 MiB, and LZ4 adds less than one in a hundred.
-    out.extend_from_slice(&((data.len() + SIZES_BYTES) as u32).to_le_bytes());
-    out.extend_from_slice(&(uncompressed_bytes as u32).to_le_bytes());
+    out.extend_from_slice(&head_of(method, data.len(), uncompressed_bytes));
     out.extend_from_slice(data);
     seal(out.get_mut(start..).unwrap_or_default());
+}
+
+/// A head without its checksum.
+fn head_of(method: u8, data_bytes: usize, uncompressed_bytes: usize) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    // Both fit: a piece has at most 1 MiB, and LZ4 adds less than one in a hundred.
+    let sizes = [data_bytes + SIZES_BYTES, uncompressed_bytes].map(|it| (it as u32).to_le_bytes());
+    head[CHECKSUM_BYTES] = method;
+    head[CHECKSUM_BYTES + 1..HEAD_BYTES].copy_from_slice(sizes.as_flattened());
+    head
 }
 
 /// Writes a whole block's checksum.
@@ -207,9 +231,6 @@ fn split_block(run: &[u8]) -> Result<(Block<'_>, &[u8]), BlockError> {
     ))
 }
 
-/// Bytes before a block's data.
-pub(crate) const HEAD_BYTES: usize = CHECKSUM_BYTES + SIZES_BYTES;
-
 /// CRC-32 over the heads of a run of blocks; `None` if it is no such run. As each head holds a
 /// checksum over the rest of its block, it stands for every byte, and costs next to nothing.
 pub(crate) fn heads_crc(mut run: &[u8]) -> Option<u32> {
@@ -265,6 +286,27 @@ mod tests {
         let mut out = Vec::new();
         Compressor::new().compress_into(rows, &mut out);
         out
+    }
+
+    #[test]
+    fn rows_are_stored_where_they_lie_as_they_are_elsewhere() {
+        for bytes in [1, 1_000, BLOCK_BYTES_MAX] {
+            let mut stored = Vec::new();
+            store_into(&vec![7; bytes], &mut stored);
+            let mut block = vec![7; HEAD_BYTES + bytes];
+            assert!(store_in_place(&mut block));
+            assert!(block == stored, "{bytes} bytes");
+        }
+        for bytes in [
+            0,
+            HEAD_BYTES - 1,
+            HEAD_BYTES,
+            HEAD_BYTES + BLOCK_BYTES_MAX + 1,
+        ] {
+            let mut block = vec![7; bytes];
+            assert!(!store_in_place(&mut block), "{bytes} bytes");
+            assert!(block.iter().all(|byte| *byte == 7));
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn start(change: impl FnOnce(&mut PipelineOptions)) -> Fixture {
 }
 
 /// Rows that are told apart by their bytes; the log does not look into them.
-fn group(table: Table, month: Month, rows: u32, bytes: Vec<u8>) -> RowGroup {
+fn group(table: Table, month: Month, rows: u32, bytes: &[u8]) -> RowGroup {
     let key = RowKey {
         id: Uuid::from_u128(7),
         received_at: Micros(9),
@@ -53,7 +53,7 @@ fn group(table: Table, month: Month, rows: u32, bytes: Vec<u8>) -> RowGroup {
         table,
         month,
         rows,
-        bytes,
+        bytes: bytes.into(),
         keys: vec![key],
     }
 }
@@ -95,9 +95,9 @@ async fn an_answered_batch_is_in_its_lanes_log() {
     let fixture = start(|_| {});
     let large: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
     let groups = vec![
-        group(Table::Events, NOVEMBER, 2, b"two rows".to_vec()),
-        group(Table::Events, Month(202_001), 250, large.clone()),
-        group(Table::RejectedEvents, NOVEMBER, 1, b"bad".to_vec()),
+        group(Table::Events, NOVEMBER, 2, b"two rows"),
+        group(Table::Events, Month(202_001), 250, &large),
+        group(Table::RejectedEvents, NOVEMBER, 1, b"bad"),
     ];
     let position = store(&fixture, batch(Lane::Live, groups))
         .await
@@ -118,7 +118,7 @@ async fn an_answered_batch_is_in_its_lanes_log() {
 #[tokio::test]
 async fn a_batch_goes_to_its_own_lane_whatever_was_reserved() {
     let fixture = start(|_| {});
-    let rows = vec![group(Table::Events, NOVEMBER, 1, b"old".to_vec())];
+    let rows = vec![group(Table::Events, NOVEMBER, 1, b"old")];
     store(&fixture, batch(Lane::Historical, rows))
         .await
         .unwrap();
@@ -139,7 +139,7 @@ async fn batches_that_wait_together_are_joined_by_table_and_month() {
             &fixture,
             batch(
                 Lane::Live,
-                vec![group(Table::Events, NOVEMBER, 1, vec![n; 10])],
+                vec![group(Table::Events, NOVEMBER, 1, &[n; 10])],
             ),
         )
     });
@@ -195,7 +195,7 @@ async fn a_full_log_refuses_historical_batches_first() {
         if let Err(refusal) = fixture.pipeline.reserve(Lane::Historical, 1) {
             refusals.push(refusal);
         }
-        let rows = vec![group(Table::Events, NOVEMBER, 1, noise())];
+        let rows = vec![group(Table::Events, NOVEMBER, 1, &noise())];
         match store(&fixture, batch(Lane::Live, rows)).await {
             Ok(_) => {}
             Err(refusal) => {
@@ -217,7 +217,7 @@ async fn a_full_log_refuses_historical_batches_first() {
 async fn what_is_in_is_committed_at_the_end_and_nothing_more_gets_in() {
     let fixture = start(|options| options.ack = Ack::Memory);
     for n in 0..5_u8 {
-        let rows = vec![group(Table::Events, NOVEMBER, 1, vec![n])];
+        let rows = vec![group(Table::Events, NOVEMBER, 1, &[n])];
         assert_eq!(store(&fixture, batch(Lane::Live, rows)).await, Ok(None));
     }
     let (pipeline, log) = (fixture.pipeline.clone(), fixture.live.log.clone());
@@ -235,7 +235,7 @@ async fn what_is_in_is_committed_at_the_end_and_nothing_more_gets_in() {
 #[tokio::test]
 async fn an_answer_may_wait_for_clickhouse() {
     let fixture = start(|options| options.ack = Ack::ClickHouse);
-    let rows = vec![group(Table::Events, NOVEMBER, 1, b"row".to_vec())];
+    let rows = vec![group(Table::Events, NOVEMBER, 1, b"row")];
     let answer = store(&fixture, batch(Lane::Live, rows));
     let shipped = &fixture.live.shipped;
     let mut synced = fixture.live.synced.clone();
