@@ -3,18 +3,27 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# PostgreSQL's programs, Python's venv, curl, strace: from the system's packages.
+# PostgreSQL's programs, Python's venv, curl, strace, two proxies: from the system's packages.
 packages=()
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || packages+=(postgresql)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 command -v curl >/dev/null || packages+=(curl)
 command -v strace >/dev/null || packages+=(strace)
+for proxy in haproxy nginx; do
+    [[ -x /usr/sbin/$proxy ]] || command -v "$proxy" >/dev/null || packages+=("$proxy")
+done
 if ((${#packages[@]})); then
     echo "Installing ${packages[*]} for the tests"
     sudo=()
     ((EUID == 0)) || sudo=(sudo)
     "${sudo[@]}" apt-get update -qq
-    # Without this the package starts a server of its own.
+    # Without these the packages start servers of their own.
+    policy=/usr/sbin/policy-rc.d
+    if [[ ! -e $policy ]]; then
+        trap '"${sudo[@]}" rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
+        "${sudo[@]}" chmod +x "$policy"
+    fi
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive PG_CLUSTER_CONF_ROOT=/nonexistent \
         apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 fi

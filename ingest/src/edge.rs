@@ -14,7 +14,7 @@
 //! before its body was read lingers until the client has had time to read the answer.
 
 use crate::config::HttpLimits;
-use crate::head_scan::HeadScan;
+use crate::framing::Framing;
 use crate::metrics;
 use std::cell::Cell;
 use std::future::Future;
@@ -51,7 +51,12 @@ pub struct Conn {
     deadline: Cell<Instant>,
     /// Something of the current request or of a head has been read.
     heard: Cell<bool>,
-    ambiguous: Cell<bool>,
+    /// Requests that a handler has had.
+    begun: Cell<u64>,
+    /// The first request whose head had both a length and a transfer encoding.
+    first_ambiguous: Cell<Option<u64>>,
+    /// A part of the next head came with the request before it.
+    within_head: Cell<bool>,
     linger: Cell<bool>,
     header_timeout: Duration,
     idle_timeout: Duration,
@@ -62,7 +67,7 @@ pub struct Conn {
 pub struct EdgeStream {
     tcp: TcpStream,
     conn: Rc<Conn>,
-    scan: HeadScan,
+    framing: Framing,
     timer: Option<Pin<Box<Sleep>>>,
     shut: bool,
     lingered_bytes: usize,
@@ -78,7 +83,9 @@ impl Conn {
             state: Cell::new(State::Idle),
             deadline: Cell::new(Instant::now() + limits.header_timeout),
             heard: Cell::new(false),
-            ambiguous: Cell::new(false),
+            begun: Cell::new(0),
+            first_ambiguous: Cell::new(None),
+            within_head: Cell::new(false),
             linger: Cell::new(false),
             header_timeout: limits.header_timeout,
             idle_timeout: limits.idle_timeout,
@@ -88,14 +95,20 @@ impl Conn {
     /// A handler has the request. Whether its head had both a length and a transfer encoding.
     pub fn begin(&self) -> bool {
         self.state.set(State::Busy);
-        self.ambiguous.take()
+        self.begun.set(self.begun.get() + 1);
+        self.first_ambiguous.get() == Some(self.begun.get())
     }
 
     /// The answer is ready.
     pub fn end(&self) {
-        self.state.set(State::Idle);
-        self.heard.set(false);
-        self.deadline.set(Instant::now() + self.idle_timeout);
+        let (state, timeout) = if self.within_head.get() {
+            (State::Head, self.header_timeout)
+        } else {
+            (State::Idle, self.idle_timeout)
+        };
+        self.state.set(state);
+        self.heard.set(state == State::Head);
+        self.deadline.set(Instant::now() + timeout);
     }
 
     /// The body was not read to its end: once the connection is closed, what the client still
@@ -113,7 +126,7 @@ impl EdgeStream {
         Self {
             tcp,
             conn,
-            scan: HeadScan::default(),
+            framing: Framing::default(),
             timer: None,
             shut: false,
             lingered_bytes: 0,
@@ -121,20 +134,18 @@ impl EdgeStream {
     }
 
     fn heard(&mut self, bytes: &[u8]) {
-        match self.conn.state.get() {
-            State::Busy => return,
-            State::Idle => {
-                self.scan = HeadScan::default();
-                self.conn.heard.set(true);
-                self.conn.state.set(State::Head);
-                self.conn
-                    .deadline
-                    .set(Instant::now() + self.conn.header_timeout);
-            }
-            State::Head => {}
+        if self.conn.state.get() == State::Idle {
+            self.conn.heard.set(true);
+            self.conn.state.set(State::Head);
+            self.conn
+                .deadline
+                .set(Instant::now() + self.conn.header_timeout);
         }
-        self.scan.feed(bytes);
-        self.conn.ambiguous.set(self.scan.is_ambiguous());
+        self.framing.feed(bytes);
+        self.conn.within_head.set(self.framing.is_within_head());
+        self.conn
+            .first_ambiguous
+            .set(self.framing.first_ambiguous());
     }
 
     /// Ready with an error when the state has lasted too long.

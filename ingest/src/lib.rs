@@ -9,7 +9,7 @@
 //! | Module | Does |
 //! |---|---|
 //! | [`Server`] (`server`) | listens, accepts, drains |
-//! | `edge`, `head_scan` | one socket: timeouts, and what hyper lets through |
+//! | `edge`, `framing` | one socket: timeouts, and what hyper lets through |
 //! | `http` | requests and answers |
 //! | `core` | what one core has of its own: parser, decoders, buffers |
 //! | [`keys`] | project keys by moka |
@@ -29,7 +29,7 @@ mod config;
 mod connections;
 mod core;
 mod edge;
-mod head_scan;
+mod framing;
 pub mod health;
 mod http;
 pub mod keys;

@@ -58,6 +58,16 @@ impl Client {
         let _ = self.reader.get_mut().write_all(bytes);
     }
 
+    /// Sends raw bytes; `false` when the peer is gone.
+    pub fn sends(&mut self, bytes: &[u8]) -> bool {
+        self.reader.get_mut().write_all(bytes).is_ok()
+    }
+
+    /// Closes one direction or both.
+    pub fn shut(&mut self, how: std::net::Shutdown) {
+        self.reader.get_mut().shutdown(how).unwrap();
+    }
+
     /// Says that nothing more will be sent.
     pub fn finish(&mut self) {
         self.reader

@@ -21,6 +21,7 @@ mod encodings;
 mod endpoints;
 mod fixtures;
 mod health;
+mod hostile;
 mod keys;
 mod limits;
 mod rows;

@@ -1,0 +1,144 @@
+//! The same behind haproxy and nginx, which keep connections to us and send requests of many
+//! clients over one: what one client sends must never decide what another one is answered.
+
+use super::vectors::{canary, exchange, sign, vectors};
+use crate::stand::Stand;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a test waits before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A proxy in front of a server, on a socket in a folder of its own; killed when dropped.
+struct Proxy {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Proxy {
+    /// `None`, said loudly, where the program is not there.
+    fn start(program: &str, config: impl Fn(&Path) -> String) -> Option<Self> {
+        let Some(path) = found(program) else {
+            eprintln!("NOT TESTED: {program} is not installed; deploy/test-setup.sh installs it");
+            return None;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config");
+        std::fs::write(&file, config(dir.path())).unwrap();
+        let mut command = Command::new(path);
+        match program {
+            "nginx" => command.arg("-p").arg(dir.path()).arg("-c").arg(&file),
+            _ => command.arg("-f").arg(&file),
+        };
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let proxy = Self {
+            child: child.unwrap(),
+            dir,
+        };
+        let started = Instant::now();
+        while UnixStream::connect(proxy.socket()).is_err() {
+            assert!(started.elapsed() < PATIENCE, "{program} does not listen");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        Some(proxy)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("socket")
+    }
+
+    fn exchange(&self, bytes: &[u8]) -> String {
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        exchange(stream, bytes)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // Fails only when it has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let paths = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/usr/local/sbin";
+    std::env::split_paths(&paths)
+        .map(|dir| dir.join(program))
+        .find(|path| path.exists())
+}
+
+fn haproxy(stand: &Stand) -> Option<Proxy> {
+    let server = stand.addr;
+    Proxy::start("haproxy", |dir| {
+        format!(
+            "global\n  maxconn 100\n\
+             defaults\n  mode http\n  timeout client 2s\n  timeout server 5s\n  timeout connect 5s\n  \
+             http-reuse always\n\
+             frontend f\n  bind unix@{}/socket\n  default_backend b\n\
+             backend b\n  server s {server} pool-purge-delay 60s\n",
+            dir.display()
+        )
+    })
+}
+
+fn nginx(stand: &Stand) -> Option<Proxy> {
+    let server = stand.addr;
+    Proxy::start("nginx", |dir| {
+        let dir = dir.display();
+        format!(
+            "daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log;\n\
+             events {{ worker_connections 100; }}\n\
+             http {{\n  access_log off; client_header_timeout 2s; client_body_timeout 2s;\n  \
+             client_body_temp_path {dir}/b; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f;\n  \
+             uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s; underscores_in_headers on;\n  \
+             upstream u {{ server {server}; keepalive 8; }}\n  \
+             server {{ listen unix:{dir}/socket; location / {{ proxy_pass http://u; \
+             proxy_http_version 1.1; proxy_set_header Connection \"\"; \
+             proxy_request_buffering off; }} }}\n}}\n"
+        )
+    })
+}
+
+/// After each vector, other clients ask: on the connections that the proxy has kept, they must be
+/// told what they asked for.
+fn nobody_is_answered_for_another(proxy: &Proxy) {
+    for vector in vectors() {
+        proxy.exchange(&[vector.bytes, canary("canary")].concat());
+        for client in ["first", "second", "third"] {
+            let answer = proxy.exchange(&canary(client));
+            assert!(
+                answer.contains(&sign(client)),
+                "{}: {answer:?}",
+                vector.name
+            );
+        }
+    }
+}
+
+fn stand() -> Stand {
+    Stand::with(|options| {
+        options.server.workers = 1;
+        options.server.limits.body_stall_timeout = Duration::from_millis(300);
+    })
+}
+
+#[test]
+fn behind_haproxy_nobody_is_answered_for_another() {
+    let stand = stand();
+    if let Some(proxy) = haproxy(&stand) {
+        nobody_is_answered_for_another(&proxy);
+    }
+}
+
+#[test]
+fn behind_nginx_nobody_is_answered_for_another() {
+    let stand = stand();
+    if let Some(proxy) = nginx(&stand) {
+        nobody_is_answered_for_another(&proxy);
+    }
+}
