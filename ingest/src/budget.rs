@@ -27,6 +27,11 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether so many bytes more would fit at the moment; nothing is taken.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.used().saturating_add(bytes) <= self.bytes_max
+    }
+
     /// A share of nothing, to be grown.
     pub fn share(self: &Arc<Self>) -> Share {
         Share {
@@ -81,7 +86,9 @@ mod tests {
         assert!(second.grow_to(40));
         assert!(!first.grow_to(61));
         assert_eq!(budget.used(), 100);
+        assert!(!budget.has_room(1));
         drop(first);
+        assert!(budget.has_room(60) && !budget.has_room(61));
         drop(second);
         assert_eq!(budget.used(), 0);
     }

@@ -69,6 +69,9 @@ pub struct HttpLimits {
     pub connections_per_address_max: usize,
     /// Bytes of all bodies in memory, as sent and decoded; past it 503.
     pub in_flight_bytes_max: usize,
+    /// Bytes of bodies that wait for their turn on one core; past it 503, and past half of it for
+    /// those that hold more than their share.
+    pub waiting_bytes_max: usize,
     /// What the parser refuses.
     pub parse: Limits,
 }
@@ -86,6 +89,7 @@ impl Default for HttpLimits {
             connections_max: 10_000,
             connections_per_address_max: 2_000,
             in_flight_bytes_max: 1024 * MIB,
+            waiting_bytes_max: 128 * MIB,
             parse: Limits::default(),
         }
     }

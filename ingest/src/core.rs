@@ -8,12 +8,14 @@ use crate::keys::Keys;
 use crate::metrics::CoreMetrics;
 use crate::orphans::Orphans;
 use crate::resends::Resends;
+use crate::turns::Turns;
 use millrace_encoding::{Buffers, Decoder};
-use millrace_parse::Parser;
+use millrace_parse::{ApiError, Parser};
 use millrace_pipeline::Pipeline;
 use millrace_rows::{Clock, Micros};
 use rand::Rng;
 use rand::rngs::SmallRng;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,6 +50,7 @@ pub struct Core {
     pub decoder: RefCell<Decoder>,
     pub buffers: Buffers,
     pub orphans: Rc<Orphans>,
+    pub turns: Rc<Turns>,
     pub metrics: CoreMetrics,
     random: RefCell<SmallRng>,
 }
@@ -55,8 +58,10 @@ pub struct Core {
 impl Core {
     /// A core's state.
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
+        let turns = Turns::new(shared.config.limits.waiting_bytes_max);
         Rc::new(Self {
             shared,
+            turns,
             parser: RefCell::default(),
             decoder: RefCell::default(),
             buffers: Buffers::default(),
@@ -72,6 +77,13 @@ impl Core {
         self.random.borrow_mut().fill_bytes(&mut random);
         let millis = u64::try_from(now.millis()).unwrap_or(0);
         uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    }
+
+    /// 503: our trouble, never the client's.
+    pub fn later(&self, code: &'static str, detail: impl Into<Cow<'static, str>>) -> ApiError {
+        let mut error = ApiError::unavailable(code, detail);
+        error.retry_after_seconds = Some(self.retry_after_seconds());
+        error
     }
 
     /// Seconds for a `Retry-After`, scattered so that clients do not come back all at once.

@@ -13,9 +13,10 @@
 //! answers to unreadable heads get the JSON body that all errors have, and a connection closed
 //! before its body was read lingers until the client has had time to read the answer.
 
-use crate::config::HttpLimits;
+use crate::config::ServerConfig;
 use crate::framing::Framing;
 use crate::metrics;
+use crate::turns::Flow;
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
@@ -46,6 +47,9 @@ enum State {
 pub struct Conn {
     /// Who is at the other end.
     pub peer: IpAddr,
+    /// Whose its last request was; unknown for ever if it is a proxy's, which stands for many.
+    flow: Cell<Flow>,
+    is_proxy: bool,
     state: Cell<State>,
     /// When `Idle` or `Head` has lasted too long.
     deadline: Cell<Instant>,
@@ -77,9 +81,12 @@ pub struct EdgeStream {
 
 impl Conn {
     /// A connection that was just accepted; its first head is due within the header timeout.
-    pub fn new(peer: IpAddr, limits: &HttpLimits) -> Rc<Self> {
+    pub fn new(peer: IpAddr, config: &ServerConfig) -> Rc<Self> {
+        let limits = &config.limits;
         Rc::new(Self {
             peer,
+            flow: Cell::new(Flow::UNKNOWN),
+            is_proxy: config.trusts(peer),
             state: Cell::new(State::Idle),
             deadline: Cell::new(Instant::now() + limits.header_timeout),
             heard: Cell::new(false),
@@ -97,6 +104,18 @@ impl Conn {
         self.state.set(State::Busy);
         self.begun.set(self.begun.get() + 1);
         self.first_ambiguous.get() == Some(self.begun.get())
+    }
+
+    /// Whose the next request probably is.
+    pub fn flow(&self) -> Flow {
+        self.flow.get()
+    }
+
+    /// A request was of this project.
+    pub fn was_of(&self, key: &str) {
+        if !self.is_proxy {
+            self.flow.set(Flow::of_key(key.as_bytes()));
+        }
     }
 
     /// The answer is ready.

@@ -15,6 +15,7 @@
 //! | [`keys`] | project keys by moka |
 //! | `resends` | requests acknowledged lately |
 //! | `orphans` | submissions whose client went away |
+//! | `turns` | which project is next on a core, and whom to send away |
 //! | `budget`, `connections` | bounds of the process |
 //! | [`health`], `metrics` | what operators look at |
 //!
@@ -37,6 +38,7 @@ mod metrics;
 mod orphans;
 mod resends;
 mod server;
+mod turns;
 
 pub use config::{HttpLimits, ServerConfig};
 pub use core::Deps;

@@ -42,6 +42,8 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 const REFUSALS_MAX: usize = 64;
 /// How often the budget's gauge is set.
 const BUDGET_SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// How long those that wait for the commit thread wait before it is looked at again.
+const COMMIT_PAUSE: Duration = Duration::from_millis(1);
 /// How long accepting rests when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -219,6 +221,10 @@ async fn work(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Recei
     let orphans = Rc::clone(&core.orphans);
     tokio::task::spawn_local(async move { orphans.drive().await });
     tokio::task::spawn_local(watch_budget(Arc::clone(&core.shared)));
+    let pipeline = core.shared.deps.pipeline.clone();
+    let has_room = move |lane| pipeline.keeps_up(lane);
+    let pause = || tokio::time::sleep(COMMIT_PAUSE);
+    tokio::task::spawn_local(Rc::clone(&core.turns).serve(has_room, pause));
     let worker = Rc::new(Worker {
         http: hyper_settings(&core.shared.config),
         core,
@@ -344,7 +350,7 @@ impl Drop for Counted {
 async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _permit: Permit) {
     let worker = &counted.0;
     let core = &worker.core;
-    let conn = Conn::new(peer.ip(), &core.shared.config.limits);
+    let conn = Conn::new(peer.ip(), &core.shared.config);
     let stream = TokioIo::new(EdgeStream::new(stream, Rc::clone(&conn)));
     let service = service_fn(|request| {
         let ambiguous = conn.begin();

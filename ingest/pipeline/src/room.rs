@@ -63,6 +63,17 @@ impl Queue {
         Err(Refusal::QueueFull)
     }
 
+    /// Whether there is a place for a small request; none is taken.
+    pub fn is_open(&self) -> Result<(), Refusal> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Refusal::ShuttingDown);
+        }
+        if self.requests() >= self.requests_max || self.bytes() >= self.bytes_max {
+            return Err(Refusal::QueueFull);
+        }
+        Ok(())
+    }
+
     /// Gives the place back.
     pub fn leave(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
@@ -72,6 +83,11 @@ impl Queue {
     /// Lets nobody in any more.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// Bytes of requests between reservation and answer.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
     }
 
     /// Requests between reservation and answer.
@@ -112,7 +128,9 @@ mod tests {
         assert_eq!(queue.enter(60), Err(Refusal::QueueFull), "bytes");
         assert_eq!(queue.enter(40), Ok(()));
         assert_eq!(queue.enter(0), Err(Refusal::QueueFull), "requests");
+        assert_eq!(queue.is_open(), Err(Refusal::QueueFull));
         queue.leave(60);
+        assert_eq!(queue.is_open(), Ok(()));
         assert_eq!(queue.enter(60), Ok(()));
     }
 
@@ -130,5 +148,6 @@ mod tests {
         let queue = Queue::new(2, 100);
         queue.close();
         assert_eq!(queue.enter(1), Err(Refusal::ShuttingDown));
+        assert_eq!(queue.is_open(), Err(Refusal::ShuttingDown));
     }
 }

@@ -14,6 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
+/// Bytes of requests that keep a commit thread busy: one group that it syncs, and another one that
+/// gathers meanwhile.
+const BUSY_BYTES: usize = 2 * commit::GROUP_BYTES_MAX as usize;
+
 /// When a request is answered with success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ack {
@@ -181,18 +185,39 @@ impl Pipeline {
     /// When the request should come again later.
     pub fn reserve(&self, lane: Lane, bytes: usize) -> Result<Slot, Refusal> {
         let lanes = &self.0;
-        let input = lanes.input(lane);
-        if input.failed.load(Ordering::Acquire) {
-            return Err(Refusal::LogFailed);
-        }
-        log_has_room(lane, self.log_bytes_used(), lanes.log_bytes_max)?;
-        input.queue.enter(bytes)?;
+        let queue = &lanes.input(lane).queue;
+        self.can_store(lane)?;
+        queue.enter(bytes)?;
         Ok(Slot {
             lanes: Arc::clone(lanes),
             lane,
             bytes,
-            queue: Arc::clone(&input.queue),
+            queue: Arc::clone(queue),
         })
+    }
+
+    /// Whether a request of this lane could be stored at the moment: asked before its body is
+    /// read, so that one that will be refused costs little. No place is taken.
+    ///
+    /// # Errors
+    /// When the request should come again later.
+    pub fn admits(&self, lane: Lane) -> Result<(), Refusal> {
+        self.can_store(lane)?;
+        self.0.input(lane).queue.is_open()
+    }
+
+    /// Whether the lane's commit thread has less to do than would keep it busy while the next
+    /// requests are parsed. What is sent to it beyond that only waits, in the order it came.
+    #[must_use]
+    pub fn keeps_up(&self, lane: Lane) -> bool {
+        self.0.input(lane).queue.bytes() < BUSY_BYTES
+    }
+
+    fn can_store(&self, lane: Lane) -> Result<(), Refusal> {
+        if self.0.input(lane).failed.load(Ordering::Acquire) {
+            return Err(Refusal::LogFailed);
+        }
+        log_has_room(lane, self.log_bytes_used(), self.0.log_bytes_max)
     }
 
     /// Bytes that both lanes' logs take on disk.

@@ -7,11 +7,12 @@
 
 use crate::budget::Share;
 use crate::config::HttpLimits;
+use crate::core::Core;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use millrace_encoding::{Buffers, Whole};
+use millrace_encoding::Whole;
 use millrace_parse::{ApiError, ErrorType};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -27,40 +28,44 @@ const RESERVE_BYTES_MAX: usize = 1 << 20;
 /// Reads the body into one piece.
 pub async fn gather(
     body: &mut Incoming,
-    buffers: &Buffers,
+    core: &Core,
     share: &mut Share,
-    limits: &HttpLimits,
 ) -> Result<Whole, ApiError> {
-    let declared = body.size_hint().lower();
-    if declared > limits.body_bytes_max as u64 {
-        return Err(too_large(limits));
-    }
+    let limits = &core.shared.config.limits;
+    let declared = declared(body, limits)?;
     let mut out: Option<Vec<u8>> = None;
     let mut pace = Pace::new(limits);
-    while let Some(frame) = poll_fn(|cx| pace.poll_frame(body, cx)).await? {
-        let Ok(bytes) = frame.into_data() else {
-            continue; // Trailers mean nothing here.
-        };
-        let len = pace.bytes + bytes.len();
-        if len > limits.body_bytes_max {
-            return Err(too_large(limits));
+    while let Some(bytes) = pace.data(body).await? {
+        if !share.grow_to(pace.bytes.next_multiple_of(SHARE_STEP_BYTES)) {
+            return Err(overloaded(core));
         }
-        if !share.grow_to(len.next_multiple_of(SHARE_STEP_BYTES)) {
-            return Err(overloaded());
-        }
-        pace.arrived(bytes.len())?;
         if out.is_none() && body.is_end_stream() {
             return Ok(Whole::Frame(bytes));
         }
         let out = out.get_or_insert_with(|| {
-            let mut out = buffers.take();
-            let declared = usize::try_from(declared).unwrap_or(0);
+            let mut out = core.buffers.take();
             out.reserve(declared.min(RESERVE_BYTES_MAX));
             out
         });
         out.extend_from_slice(&bytes);
     }
     Ok(out.map_or_else(|| Whole::Frame(Bytes::new()), Whole::Buffer))
+}
+
+/// Reads a body that means nothing and keeps none of it.
+pub async fn drain(body: &mut Incoming, limits: &HttpLimits) -> Result<(), ApiError> {
+    declared(body, limits)?;
+    let mut pace = Pace::new(limits);
+    while pace.data(body).await?.is_some() {}
+    Ok(())
+}
+
+/// The length that the head declares, in bytes; 0 for chunks.
+pub fn declared(body: &Incoming, limits: &HttpLimits) -> Result<usize, ApiError> {
+    usize::try_from(body.size_hint().lower())
+        .ok()
+        .filter(|declared| *declared <= limits.body_bytes_max)
+        .ok_or_else(|| too_large(limits))
 }
 
 /// Whether a body keeps coming.
@@ -84,6 +89,18 @@ impl<'a> Pace<'a> {
             bytes: 0,
             timer: None,
         }
+    }
+
+    /// The next bytes; nothing at the body's end.
+    async fn data(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
+        while let Some(frame) = poll_fn(|cx| self.poll_frame(body, cx)).await? {
+            let Ok(bytes) = frame.into_data() else {
+                continue; // Trailers mean nothing here.
+            };
+            self.arrived(bytes.len())?;
+            return Ok(Some(bytes));
+        }
+        Ok(None)
     }
 
     fn poll_frame(
@@ -114,9 +131,12 @@ impl<'a> Pace<'a> {
         Poll::Pending
     }
 
-    /// Bytes came; refuses when all of them together came too slowly.
+    /// Bytes came; refuses when all of them together are too many, or came too slowly.
     fn arrived(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.bytes += bytes;
+        if self.bytes > self.limits.body_bytes_max {
+            return Err(too_large(self.limits));
+        }
         if self.timer.is_none() {
             return Ok(());
         }
@@ -144,11 +164,11 @@ fn too_large(limits: &HttpLimits) -> ApiError {
     )
 }
 
-/// 503 for want of memory.
-pub fn overloaded() -> ApiError {
-    ApiError::unavailable(
+/// 503 for want of memory or time.
+pub fn overloaded(core: &Core) -> ApiError {
+    core.later(
         "overloaded",
-        "The server holds too many bodies at the moment. Send this one again.",
+        "The server has more to do than it can at the moment. Send the request again.",
     )
 }
 

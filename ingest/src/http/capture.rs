@@ -28,7 +28,17 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         return Err(unclear_flag(name));
     }
     let protocol = protocol(call)?;
-    let Payload { json, share } = payload::read(call, &query, body).await?;
+    let lane = if query.historical_migration {
+        Lane::Historical
+    } else {
+        Lane::Live
+    };
+    let key = match protocol {
+        Protocol::V0 => None,
+        Protocol::V1 { key, .. } => Some(key),
+    };
+    let payload = payload::read(call, &query, lane, key, body).await?;
+    let Payload { json, share, turn } = payload;
     let facts = Facts {
         received_at: call.received_at,
         request_id: call.request_id,
@@ -43,11 +53,6 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
     };
     // Asked before the parser works: a request that will not be stored should cost little. Only
     // the parser knows the lane for sure; the pipeline exchanges the place if need be.
-    let lane = if query.historical_migration {
-        Lane::Historical
-    } else {
-        Lane::Live
-    };
     let slot = match query.dry_run {
         true => None,
         false => Some(reserve(call.core, lane, json.len())?),
@@ -62,7 +67,7 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
     } else {
         recycle(call.core, parsed.batch);
     }
-    drop(share);
+    drop((share, turn));
     Ok(told.answer(query.beacon))
 }
 
@@ -111,6 +116,7 @@ async fn parse(call: &Call<'_>, json: &[u8], facts: &Facts<'_>) -> Result<Taken,
         let mut find = |key: &str| {
             let known = looked_up.iter().find(|(known, _)| known == key);
             let lookup = known.map_or_else(|| keys.cached(key), |(_, lookup)| *lookup);
+            call.conn.was_of(key);
             if let KeyLookup::Found(project) = lookup
                 && !project.ingested_event
             {
@@ -203,8 +209,8 @@ fn reserve(core: &Core, lane: Lane, bytes: usize) -> Result<Slot, ApiError> {
         .map_err(|refusal| refused(core, refusal))
 }
 
-/// 503: our trouble, never the client's.
-fn refused(core: &Core, refusal: Refusal) -> ApiError {
+/// 503 for a log or a queue that takes no more.
+pub fn refused(core: &Core, refusal: Refusal) -> ApiError {
     let code = match refusal {
         Refusal::QueueFull => "queue_full",
         Refusal::LogFull => "log_full",
@@ -212,23 +218,15 @@ fn refused(core: &Core, refusal: Refusal) -> ApiError {
         Refusal::LogFailed => "log_failed",
         Refusal::ShuttingDown => "shutting_down",
     };
-    later(
-        core,
+    core.later(
         code,
         format!("Nothing was stored: {refusal}. Send the request again."),
     )
 }
 
 fn catalog_unavailable(core: &Core) -> ApiError {
-    later(
-        core,
+    core.later(
         "catalog_unavailable",
-        "The project key cannot be looked up at the moment. Send the request again.".to_owned(),
+        "The project key cannot be looked up at the moment. Send the request again.",
     )
-}
-
-fn later(core: &Core, code: &'static str, detail: String) -> ApiError {
-    let mut error = ApiError::unavailable(code, detail);
-    error.retry_after_seconds = Some(core.retry_after_seconds());
-    error
 }

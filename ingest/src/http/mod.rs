@@ -164,11 +164,8 @@ async fn finish_body(call: &Call<'_>, body: &mut Incoming, answer: &mut Answer) 
 
 /// Reads a body that means nothing, so that the connection can be used again.
 async fn skim(call: &Call<'_>, incoming: &mut Incoming) -> Result<(), ApiError> {
-    let mut share = call.core.shared.budget.share();
-    let limits = &call.core.shared.config.limits;
-    let skimmed = body::gather(incoming, &call.core.buffers, &mut share, limits).await?;
+    body::drain(incoming, &call.core.shared.config.limits).await?;
     call.body_ended.set(true);
-    skimmed.recycle(&call.core.buffers);
     Ok(())
 }
 

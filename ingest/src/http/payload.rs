@@ -1,28 +1,39 @@
 //! From what was sent to the JSON that was meant.
 
 use super::Call;
-use super::body::{gather, overloaded};
+use super::body::{declared, gather, overloaded};
+use super::capture::refused;
 use super::query::Query;
 use crate::budget::Share;
 use crate::metrics::Stage;
+use crate::turns::{Flow, Turn};
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use hyper::body::Incoming;
 use millrace_encoding::{Encoding, Hints, Unwrapper, Whole};
 use millrace_parse::ApiError;
+use millrace_rows::Lane;
 
-/// A body as JSON, and the memory it is accounted for.
+/// Bytes of a key that is looked for.
+const KEY_BYTES_MAX: usize = 128;
+
+/// A body as JSON, and what it holds until the request is answered.
 pub struct Payload {
     /// The JSON text, not yet looked at.
     pub json: Whole,
-    /// Held until the request is answered.
+    /// The memory it is accounted for.
     pub share: Share,
+    /// Its turn on the core.
+    pub turn: Turn,
 }
 
-/// Reads and decodes the body, or a GET's `data`.
+/// Reads and decodes the body, or a GET's `data`, when it is this request's turn. `key` is the
+/// project's where the head names it.
 pub async fn read(
     call: &Call<'_>,
     query: &Query<'_>,
+    lane: Lane,
+    key: Option<&str>,
     body: &mut Incoming,
 ) -> Result<Payload, ApiError> {
     let core = call.core;
@@ -31,15 +42,26 @@ pub async fn read(
         compression: Encoding::named(query.compression.as_deref())?,
         form: call.head.form,
     };
+    let flow = key.map(|key| Flow::of_key(key.as_bytes()));
+    admit(call, lane, flow, body)?;
     let mut share = core.shared.budget.share();
     let mut sent = Whole::Frame(Bytes::new());
     if call.parts.method != Method::GET {
         let started = call.now();
-        sent = gather(body, &core.buffers, &mut share, &core.shared.config.limits).await?;
+        sent = gather(body, core, &mut share).await?;
         call.body_ended.set(true);
         call.took(Stage::Body, started);
     }
     let sent_bytes = sent.len();
+    let flow = flow
+        .or_else(|| flow_of(&sent))
+        .unwrap_or_else(|| call.conn.flow());
+    let turns = &core.turns;
+    turns
+        .admit(lane, Some(flow), sent_bytes)
+        .map_err(|_| overloaded(core))?;
+    let keeps_up = core.shared.deps.pipeline.keeps_up(lane);
+    let turn = turns.wait(lane, flow, sent_bytes, keeps_up).await;
     let started = call.now();
     let unwrapper = Unwrapper {
         buffers: &core.buffers,
@@ -56,9 +78,43 @@ pub async fn read(
         return Err(Unwrapper::empty_body());
     }
     if !share.grow_to(sent_bytes.max(json.len())) {
-        return Err(overloaded());
+        return Err(overloaded(core));
     }
-    Ok(Payload { json, share })
+    Ok(Payload { json, share, turn })
+}
+
+/// Whether the body is worth reading: what is refused later costs the reading, too.
+fn admit(call: &Call<'_>, lane: Lane, flow: Option<Flow>, body: &Incoming) -> Result<(), ApiError> {
+    let core = call.core;
+    let shared = &core.shared;
+    let declared = declared(body, &shared.config.limits)?;
+    let pipeline = &shared.deps.pipeline;
+    pipeline
+        .admits(lane)
+        .map_err(|refusal| refused(core, refusal))?;
+    let turns = &core.turns;
+    let shed = turns.admit(lane, flow, declared);
+    if shed.is_err() || !shared.budget.has_room(declared) {
+        return Err(overloaded(core));
+    }
+    Ok(())
+}
+
+/// Whose a body is, if it begins with its project's key, as most do. Who has it begin with
+/// another's takes turns with that project.
+fn flow_of(body: &[u8]) -> Option<Flow> {
+    let rest = body.trim_ascii_start().strip_prefix(b"{")?;
+    let rest = rest.trim_ascii_start().strip_prefix(b"\"")?;
+    let (name, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.get(..16)?)?)?;
+    if !matches!(name, b"api_key" | b"token") {
+        return None;
+    }
+    let rest = rest.strip_prefix(b"\"")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b":")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"")?;
+    let start = rest.get(..rest.len().min(KEY_BYTES_MAX))?;
+    let key = start.get(..memchr::memchr(b'"', start)?)?;
+    (!key.is_empty()).then(|| Flow::of_key(key))
 }
 
 fn content_encoding(call: &Call<'_>) -> Result<Encoding, ApiError> {
@@ -66,4 +122,27 @@ fn content_encoding(call: &Call<'_>) -> Result<Encoding, ApiError> {
         return Err(Encoding::unsupported("several"));
     }
     Encoding::named(call.head.content_encoding.map(HeaderValue::as_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_begins_with_a_key_is_its_projects() {
+        let table = [
+            (r#"{"api_key":"phc_a","batch":[]}"#, Some("phc_a")),
+            (" {\n \"token\" : \"phc_b\" , \"event\":1}", Some("phc_b")),
+            (r#"{"batch":[],"api_key":"phc_a"}"#, None),
+            (r#"[{"api_key":"phc_a"}]"#, None),
+            (r#"{"api_key":1234567890123}"#, None),
+            (r#"{"api_key":"","batch":[]}"#, None),
+            (r#"{"api_key":"phc_a"#, None),
+            ("", None),
+        ];
+        for (body, key) in table {
+            let expected = key.map(|key| Flow::of_key(key.as_bytes()));
+            assert_eq!(flow_of(body.as_bytes()), expected, "{body}");
+        }
+    }
 }

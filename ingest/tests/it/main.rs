@@ -24,6 +24,7 @@ mod health;
 mod hostile;
 mod keys;
 mod limits;
+mod overload;
 mod rows;
 mod sockets;
 mod stand;

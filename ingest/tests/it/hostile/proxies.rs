@@ -65,10 +65,11 @@ impl Drop for Proxy {
     }
 }
 
+/// Where packages put them; users' paths often leave the second out.
 fn found(program: &str) -> Option<PathBuf> {
-    let paths = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/usr/local/sbin";
-    std::env::split_paths(&paths)
-        .map(|dir| dir.join(program))
+    ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"]
+        .map(|dir| Path::new(dir).join(program))
+        .into_iter()
         .find(|path| path.exists())
 }
 

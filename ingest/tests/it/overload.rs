@@ -1,0 +1,137 @@
+//! More work than can be done: who is sent away, how cheaply, and that all is well afterwards.
+
+use crate::client::{Client, request};
+use crate::stand::{Stand, batch, event};
+use millrace_rows::Lane;
+use serde_json::json;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+const MIB: usize = 1 << 20;
+/// How long a test waits before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More than a commit thread is given at a time: whoever comes now has to wait.
+const BUSY: usize = 40 * MIB;
+
+/// One worker, so that everyone meets.
+fn stand() -> Stand {
+    Stand::with(|options| {
+        options.server.workers = 1;
+        options.server.limits.waiting_bytes_max = 8 * MIB;
+    })
+}
+
+/// A batch of one event, as long as asked for.
+fn padded(key: &str, bytes: usize) -> Vec<u8> {
+    let mut body = json!({"api_key": key, "batch": [event("e")]})
+        .to_string()
+        .into_bytes();
+    body.resize(bytes, b' ');
+    body
+}
+
+#[test]
+fn a_request_that_cannot_be_stored_is_refused_before_its_body_and_costs_no_connection() {
+    let stand = stand();
+    let mut client = stand.client();
+    let all = stand.pipeline.reserve(Lane::Live, 256 * MIB).unwrap();
+    for _ in 0..3 {
+        let body = padded("phc_x", 200_000);
+        let answer = client.post("/batch/", &[], &body);
+        assert_eq!((answer.status, answer.code().as_str()), (503, "queue_full"));
+        assert_eq!(answer.header("connection"), None);
+        let seconds: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert!((2..=6).contains(&seconds), "{seconds}");
+    }
+    // Whoever asks first is told without having sent anything.
+    let mut asks = stand.client();
+    asks.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 9000000\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(asks.read().status, 503);
+    drop(all);
+    let answer = client.post("/batch/", &[], batch(&["after"]).as_bytes());
+    assert_eq!(answer.status, 200);
+    assert_eq!(stand.rows().names(), ["after"]);
+}
+
+#[test]
+fn retries_are_scattered() {
+    let stand = stand();
+    let _all = stand.pipeline.reserve(Lane::Live, 256 * MIB).unwrap();
+    let mut client = stand.client();
+    let mut seen: Vec<_> = (0..100)
+        .map(|_| {
+            let answer = client.post("/batch/", &[], batch(&["e"]).as_bytes());
+            answer.header("retry-after").unwrap().to_owned()
+        })
+        .collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert!(seen.len() > 2, "{seen:?}");
+}
+
+#[test]
+fn a_large_project_is_sent_away_and_a_small_one_is_served() {
+    let stand = stand();
+    let busy = stand.pipeline.reserve(Lane::Live, BUSY).unwrap();
+    // Nobody's key: what is let in is refused when it is read, with another status.
+    let large = request("POST", "/batch/", &[], &padded("phc_large", MIB / 2));
+    let (told, statuses) = sync_channel(100);
+    let post = |bytes: Vec<u8>| {
+        let (mut client, told) = (stand.client(), told.clone());
+        client.send(&bytes);
+        std::thread::spawn(move || told.send(client.read().status).unwrap())
+    };
+    // Eight of them fill the half of the room that one project may have.
+    let clients: Vec<_> = (0..20).map(|_| post(large.clone())).collect();
+    for _ in 0..12 {
+        assert_eq!(statuses.recv_timeout(PATIENCE).unwrap(), 503);
+    }
+    let mut small: Vec<Client> = (0..10).map(|_| stand.client()).collect();
+    for client in &mut small {
+        client.send(&request(
+            "POST",
+            "/batch/",
+            &[],
+            batch(&["small"]).as_bytes(),
+        ));
+    }
+    let again = post(large);
+    assert_eq!(
+        statuses.recv_timeout(PATIENCE).unwrap(),
+        503,
+        "the large one is still sent away"
+    );
+    drop(busy);
+    for mut client in small {
+        assert_eq!(client.read().status, 200);
+    }
+    for _ in 0..8 {
+        assert_eq!(
+            statuses.recv_timeout(PATIENCE).unwrap(),
+            401,
+            "what was let in is served"
+        );
+    }
+    for client in clients.into_iter().chain([again]) {
+        client.join().unwrap();
+    }
+    assert_eq!(stand.rows().events.len(), 10);
+}
+
+#[test]
+fn a_client_that_leaves_the_queue_leaves_its_place() {
+    let stand = stand();
+    let busy = stand.pipeline.reserve(Lane::Live, BUSY).unwrap();
+    for _ in 0..50 {
+        let mut client = stand.client();
+        client.send(&request(
+            "POST",
+            "/batch/",
+            &[],
+            &padded("phc_gone", 300_000),
+        ));
+    }
+    drop(busy);
+    assert_eq!(stand.post("/batch/", batch(&["here"])).status, 200);
+    assert_eq!(stand.rows().names(), ["here"]);
+}
