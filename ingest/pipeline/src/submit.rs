@@ -207,10 +207,11 @@ impl Pipeline {
     }
 
     /// Whether the lane's commit thread has less to do than would keep it busy while the next
-    /// requests are parsed. What is sent to it beyond that only waits, in the order it came.
+    /// requests are parsed. What is sent to it beyond that only waits, in the order it came. With
+    /// [`Ack::ClickHouse`] it always has: requests wait for something else then, all the same way.
     #[must_use]
     pub fn keeps_up(&self, lane: Lane) -> bool {
-        self.0.input(lane).queue.bytes() < BUSY_BYTES
+        self.0.ack == Ack::ClickHouse || self.0.input(lane).queue.bytes() < BUSY_BYTES
     }
 
     fn can_store(&self, lane: Lane) -> Result<(), Refusal> {

@@ -25,17 +25,22 @@ const SHARE_STEP_BYTES: usize = 64 << 10;
 /// The most that is allocated on the strength of a declared length alone.
 const RESERVE_BYTES_MAX: usize = 1 << 20;
 
-/// Reads the body into one piece.
-pub async fn gather(
+/// Reads the body into one piece. `judge` is shown its beginning, and the length that it will have
+/// as far as that is known: a body that is refused then is not kept.
+pub async fn gather<T>(
     body: &mut Incoming,
     core: &Core,
     share: &mut Share,
+    judge: impl Fn(&[u8], usize) -> Result<T, ApiError>,
 ) -> Result<Whole, ApiError> {
     let limits = &core.shared.config.limits;
     let declared = declared(body, limits)?;
     let mut out: Option<Vec<u8>> = None;
     let mut pace = Pace::new(limits);
     while let Some(bytes) = pace.data(body).await? {
+        if pace.bytes == bytes.len() {
+            judge(&bytes, declared.max(bytes.len()))?;
+        }
         if !share.grow_to(pace.bytes.next_multiple_of(SHARE_STEP_BYTES)) {
             return Err(overloaded(core));
         }

@@ -48,20 +48,16 @@ pub async fn read(
     let mut sent = Whole::Frame(Bytes::new());
     if call.parts.method != Method::GET {
         let started = call.now();
-        sent = gather(body, core, &mut share).await?;
+        let judge = |beginning: &[u8], bytes| admit_to_queue(call, lane, flow, beginning, bytes);
+        sent = gather(body, core, &mut share, judge).await?;
         call.body_ended.set(true);
         call.took(Stage::Body, started);
     }
     let sent_bytes = sent.len();
-    let flow = flow
-        .or_else(|| flow_of(&sent))
-        .unwrap_or_else(|| call.conn.flow());
-    let turns = &core.turns;
-    turns
-        .admit(lane, Some(flow), sent_bytes)
-        .map_err(|_| overloaded(core))?;
+    // Once more: while this body came, others may have taken the room.
+    let flow = admit_to_queue(call, lane, flow, &sent, sent_bytes)?;
     let keeps_up = core.shared.deps.pipeline.keeps_up(lane);
-    let turn = turns.wait(lane, flow, sent_bytes, keeps_up).await;
+    let turn = core.turns.wait(lane, flow, sent_bytes, keeps_up).await;
     let started = call.now();
     let unwrapper = Unwrapper {
         buffers: &core.buffers,
@@ -98,6 +94,21 @@ fn admit(call: &Call<'_>, lane: Lane, flow: Option<Flow>, body: &Incoming) -> Re
         return Err(overloaded(core));
     }
     Ok(())
+}
+
+/// Whether a body of so many bytes that begins like this may queue up, and as whose.
+fn admit_to_queue(
+    call: &Call<'_>,
+    lane: Lane,
+    flow: Option<Flow>,
+    beginning: &[u8],
+    bytes: usize,
+) -> Result<Flow, ApiError> {
+    let flow = flow.or_else(|| flow_of(beginning));
+    let flow = flow.unwrap_or_else(|| call.conn.flow());
+    let admitted = call.core.turns.admit(lane, Some(flow), bytes);
+    admitted.map_err(|_| overloaded(call.core))?;
+    Ok(flow)
 }
 
 /// Whose a body is, if it begins with its project's key, as most do. Who has it begin with

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, request};
 use crate::stand::{Stand, batch, event};
+use millrace_pipeline::Ack;
 use millrace_rows::Lane;
 use serde_json::json;
 use std::sync::mpsc::sync_channel;
@@ -51,6 +52,16 @@ fn a_request_that_cannot_be_stored_is_refused_before_its_body_and_costs_no_conne
     let answer = client.post("/batch/", &[], batch(&["after"]).as_bytes());
     assert_eq!(answer.status, 200);
     assert_eq!(stand.rows().names(), ["after"]);
+}
+
+#[test]
+fn requests_that_wait_for_clickhouse_hold_nobody_up() {
+    for (ack, keeps_up) in [(Ack::Disk, false), (Ack::ClickHouse, true)] {
+        let stand = Stand::with(|options| options.pipeline.ack = ack);
+        let _busy = stand.pipeline.reserve(Lane::Live, BUSY).unwrap();
+        assert_eq!(stand.pipeline.keeps_up(Lane::Live), keeps_up, "{ack:?}");
+        assert!(stand.pipeline.keeps_up(Lane::Historical), "{ack:?}");
+    }
 }
 
 #[test]
