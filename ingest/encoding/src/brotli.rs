@@ -1,6 +1,6 @@
 //! Brotli.
 
-use crate::decoder::{DecodeError, grown};
+use crate::decoder::{DecodeError, grown, lengthen};
 use std::io::Read;
 
 /// Bytes the decoder takes from the input at a time.
@@ -17,7 +17,7 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
         if filled == out.len() {
             // One byte past the limit is asked for, to tell "just fits" from "too large".
             let len = grown(out.len(), bytes_max.saturating_add(1)).ok_or(DecodeError::TooLarge)?;
-            out.resize(len, 0);
+            lengthen(out, filled, len);
         }
         let room = out.get_mut(filled..).unwrap_or_default();
         match reader.read(room) {

@@ -177,7 +177,31 @@ impl Decoder {
     }
 }
 
+/// Past this size a buffer is made as large as it may become: growing copies, and while it does, both
+/// buffers are there.
+const LARGE_BYTES: usize = 4 << 20;
+
 /// The next size to try when `len` bytes were not enough; `None` at the limit.
 pub(crate) fn grown(len: usize, bytes_max: usize) -> Option<usize> {
-    (len < bytes_max).then(|| len.saturating_mul(4).max(16 << 10).min(bytes_max))
+    let next = match len {
+        LARGE_BYTES.. => bytes_max,
+        _ => len.saturating_mul(4).max(16 << 10).min(bytes_max),
+    };
+    (len < bytes_max).then_some(next)
+}
+
+/// Makes `out` so long, with its first bytes as they are and zeros, or anything, behind them. A large
+/// one is made anew: its zeros come from the system and take no memory until they are written.
+pub(crate) fn lengthen(out: &mut Vec<u8>, kept: usize, len: usize) {
+    if len <= LARGE_BYTES || out.capacity() >= len {
+        out.resize(len, 0);
+        return;
+    }
+    out.truncate(kept);
+    out.shrink_to_fit();
+    let mut longer = vec![0; len];
+    if let Some(start) = longer.get_mut(..out.len()) {
+        start.copy_from_slice(out);
+    }
+    *out = longer;
 }

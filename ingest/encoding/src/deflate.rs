@@ -5,7 +5,7 @@
 //! what the input could plausibly hold; when that was too small, the next try is four times as
 //! large, up to the limit.
 
-use crate::decoder::{DecodeError, grown};
+use crate::decoder::{DecodeError, grown, lengthen};
 use libdeflater::{Crc, DecompressionError, Decompressor};
 use memchr::memmem;
 
@@ -104,7 +104,7 @@ impl Inflater {
         let mut room = hint.max(256).min(room_max);
         loop {
             if out.len() < start + room {
-                out.resize(start + room, 0);
+                lengthen(out, start, start + room);
             }
             let target = out.get_mut(start..).unwrap_or_default();
             room = target.len();

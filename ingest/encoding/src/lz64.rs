@@ -14,11 +14,15 @@ use crate::base64::standard_alphabet;
 /// Bits of the first code, and of codes while the dictionary is small.
 const START_BITS: u32 = 2;
 
+/// Characters that a body may hold, whatever else is allowed: they take two bytes each besides the
+/// output, and no client sends more than its batch of some megabytes.
+const UNITS_MAX: usize = 24 << 20;
+
 /// Appends what `body` decodes to, as UTF-8.
 pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), DecodeError> {
     let mut bits = Bits::new(standard_alphabet(body));
     let broken = || DecodeError::broken("The body is not valid LZString base64.");
-    let units = words(&mut bits, bytes_max)?.ok_or_else(broken)?;
+    let units = words(&mut bits, bytes_max.min(UNITS_MAX))?.ok_or_else(broken)?;
     for unit in char::decode_utf16(units) {
         if out.len() > bytes_max {
             return Err(DecodeError::TooLarge);

@@ -1,6 +1,6 @@
 //! Zstandard.
 
-use crate::decoder::{DecodeError, grown};
+use crate::decoder::{DecodeError, grown, lengthen};
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 /// RFC 9659: over HTTP a window is at most 8 MiB, so a header cannot make us allocate more.
@@ -47,7 +47,7 @@ impl Context {
             if filled == out.len() {
                 let limit = bytes_max.saturating_add(1);
                 let len = grown(out.len(), limit).ok_or(DecodeError::TooLarge)?;
-                out.resize(len, 0);
+                lengthen(out, filled, len);
             }
             let room = out.get_mut(filled..).unwrap_or_default();
             let mut output = OutBuffer::around(room);
