@@ -44,6 +44,9 @@ pub struct Summary {
     /// From when a request was due to when it was sent; in an open loop large values mean that
     /// all connections were waiting, or that the generator was too slow.
     pub send_lag: Percentiles,
+    /// From when a request was sent to its 503.
+    #[serde(default)]
+    pub refusal: Percentiles,
     /// Unacknowledged requests of the whole run by reason.
     pub failures: BTreeMap<String, u64>,
     /// The first of them.

@@ -32,6 +32,7 @@ pub struct Tally {
 struct Slow {
     latency: Histogram<u64>,
     send_lag: Histogram<u64>,
+    refusal: Histogram<u64>,
     failures: BTreeMap<String, u64>,
     first_failure: Option<String>,
     over_time: Recorder,
@@ -45,6 +46,8 @@ pub struct Totals {
     pub latency: Histogram<u64>,
     /// Time from when a request was due to when it was sent, in ns.
     pub send_lag: Histogram<u64>,
+    /// Time from when a request was sent to its 503, in ns; those of the window only.
+    pub refusal: Histogram<u64>,
     /// Requests of the whole run without acknowledgement, by reason.
     pub failures: BTreeMap<String, u64>,
     /// The first of them in full.
@@ -77,6 +80,7 @@ impl Default for Tally {
             slow: Mutex::new(Slow {
                 latency: histogram(),
                 send_lag: histogram(),
+                refusal: histogram(),
                 failures: BTreeMap::new(),
                 first_failure: None,
                 over_time: Recorder::default(),
@@ -115,6 +119,12 @@ impl Tally {
         *slow.failures.entry(reason.to_owned()).or_default() += 1;
     }
 
+    /// Notes how long a request of the window waited to be told that it should come again later;
+    /// it is counted by [`Self::failed`].
+    pub fn refused(&self, took: Duration) {
+        lock(&self.slow).refusal.saturating_record(nanos(took));
+    }
+
     /// The latencies so far.
     #[must_use]
     pub fn latency(&self) -> Histogram<u64> {
@@ -129,6 +139,7 @@ impl Totals {
         let mut totals = Self {
             latency: histogram(),
             send_lag: histogram(),
+            refusal: histogram(),
             failures: BTreeMap::new(),
             first_failure: None,
         };
@@ -137,6 +148,7 @@ impl Totals {
             // Same bounds, so nothing can be out of range.
             let _ = totals.latency.add(&slow.latency);
             let _ = totals.send_lag.add(&slow.send_lag);
+            let _ = totals.refusal.add(&slow.refusal);
             for (reason, count) in &slow.failures {
                 *totals.failures.entry(reason.clone()).or_default() += count;
             }
@@ -212,8 +224,10 @@ mod tests {
             tally.failed(true, Duration::ZERO, "status 503", "busy");
         }
         tallies[1].failed(true, Duration::ZERO, "timeout", "30 s");
+        tallies[1].refused(Duration::from_millis(3));
         let totals = Totals::of(&tallies);
         assert_eq!(totals.latency.len(), 2);
+        assert_eq!(totals.refusal.len(), 1);
         assert_eq!(totals.failures["status 503"], 2);
         assert_eq!(totals.failures["timeout"], 1);
         assert_eq!(totals.first_failure.as_deref(), Some("status 503: busy"));

@@ -141,6 +141,7 @@ impl Watch {
             latency: Percentiles::of(&totals.latency),
             latency_distribution: Quantile::all(&totals.latency),
             send_lag: Percentiles::of(&totals.send_lag),
+            refusal: Percentiles::of(&totals.refusal),
             failures: totals.failures,
             first_failure: totals.first_failure,
             generator,

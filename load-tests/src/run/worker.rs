@@ -101,6 +101,8 @@ enum Outcome {
         reason: String,
         detail: String,
         reusable: bool,
+        /// It was told to come again later.
+        refused: bool,
     },
 }
 
@@ -158,7 +160,12 @@ impl Drive {
                 reason,
                 detail,
                 reusable,
+                refused,
             } => {
+                if refused && in_window {
+                    let took = answered.saturating_duration_since(sent);
+                    self.tally.refused(took);
+                }
                 self.tally.failed(in_window, at, &reason, &detail);
                 reusable
             }
@@ -205,6 +212,7 @@ impl Outcome {
                     reason: error.to_string(),
                     detail: format!("{error:?}"),
                     reusable: false,
+                    refused: false,
                 };
             }
         };
@@ -218,6 +226,7 @@ impl Outcome {
         if answer.status == 200 && is_whole {
             return Self::Acknowledged { reusable };
         }
+        let refused = answer.status == 503;
         let reason = match answer.status {
             200 => "status 200 with other rejected events than expected".to_owned(),
             status => format!("status {status}"),
@@ -228,6 +237,7 @@ impl Outcome {
             reason,
             detail: String::from_utf8_lossy(body).into_owned(),
             reusable,
+            refused,
         }
     }
 
@@ -236,6 +246,7 @@ impl Outcome {
             reason: "timeout".to_owned(),
             detail: "no answer in time".to_owned(),
             reusable: false,
+            refused: false,
         }
     }
 }

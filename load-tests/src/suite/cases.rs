@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
 use super::server::Store;
 use super::throughput::{self, Load};
-use super::{disk, latency, memory, shipping, soak, visible};
+use super::{disk, latency, memory, neighbour, overload, shipping, soak, visible};
 use crate::plan::Compression;
 use anyhow::Result;
 
@@ -28,6 +28,8 @@ enum Kind {
     Latency,
     Shipping,
     Visible,
+    Overload,
+    Neighbour,
     Memory,
     Soak,
     Growth(Grows),
@@ -65,7 +67,7 @@ const GZIP: Load = Load {
 };
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 17] = [
+pub const CASES: [Case; 19] = [
     case(
         "batches",
         "250 events of 998 B a request",
@@ -116,6 +118,16 @@ pub const CASES: [Case; 17] = [
         "From the request until it can be queried",
         Kind::Visible,
     ),
+    case(
+        "overload",
+        "Three times the highest rate, open loop",
+        Kind::Overload,
+    ),
+    case(
+        "neighbour",
+        "Latency of a project beside one that sends a hundred times as much",
+        Kind::Neighbour,
+    ),
     case("memory", "Resident memory", Kind::Memory),
     case("soak", "Resident memory over a long load", Kind::Soak),
     case(
@@ -157,6 +169,8 @@ impl Case {
             Kind::Latency => latency::measure(bench),
             Kind::Shipping => shipping::measure(bench),
             Kind::Visible => visible::measure(bench),
+            Kind::Overload => overload::measure(bench),
+            Kind::Neighbour => neighbour::measure(bench),
             Kind::Memory => memory::measure(bench),
             Kind::Soak => soak::measure(bench),
             Kind::Growth(grows) => growth::measure(bench, grows),

@@ -6,8 +6,8 @@
 //! - [`cases`]: what is measured, as a table.
 //! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
 //! - [`server`], [`engine`]: the children, and [`child`]: what they share.
-//! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`memory`], [`soak`],
-//!   [`growth`]: one kind of case each.
+//! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`overload`],
+//!   [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`inserts`]: the engine without us, by inserts that a [`tap`] has recorded.
 //! - [`course`]: how many rows could be queried by when.
@@ -30,7 +30,9 @@ pub mod inserts;
 pub mod latency;
 pub mod machine;
 pub mod memory;
+pub mod neighbour;
 pub mod outcome;
+pub mod overload;
 pub mod plot;
 pub mod projects;
 pub mod results;

@@ -1,0 +1,264 @@
+//! Three times as much as can be done: how much is done, how quickly the rest is sent away, what
+//! memory does, and how soon all is well again.
+
+use super::bench::Bench;
+use super::cases::BATCHES;
+use super::outcome::{Line, Outcome, Plot, median};
+use super::server::{Contestant, Server, Store};
+use crate::plan::{Mode, Plan};
+use crate::report::grouped;
+use crate::series::Point;
+use crate::summary::Summary;
+use anyhow::Result;
+use std::time::Duration;
+
+/// Connections under overload; bodies of all of them are more than may wait at a time.
+const CONNECTIONS: u16 = 1_024;
+/// Connections of the closed loop that finds the highest rate.
+const CONNECTIONS_PEAK: u16 = 64;
+const TIMES: f64 = 3.0;
+/// Part of the highest rate before and after the overload.
+const PART_CALM: f64 = 0.5;
+/// Windows of the overload: memory is to be seen to be flat.
+const WINDOWS: u32 = 3;
+/// How long is looked whether all is well again.
+const AFTER: Duration = Duration::from_secs(8);
+/// A calm server's p99 is at most so many times that of before.
+const WELL_RATIO_MAX: f64 = 2.0;
+const MIB: f64 = (1 << 20) as f64;
+const OURS: Contestant = Contestant::Ours {
+    workers: 1,
+    store: Store::Memory,
+};
+
+struct Round {
+    peak: Summary,
+    calm: Summary,
+    overload: Summary,
+    after: Summary,
+}
+
+/// The highest rate, half of it, three times of it, half of it again; a new server each round.
+///
+/// # Errors
+/// A server does not start or a run fails.
+pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let mut rounds = Vec::new();
+    for round in 0..bench.effort.rounds {
+        let measured = measure_round(bench)?;
+        bench.say(&format!(
+            "  round {} of {}: {:>12} of {} events/s",
+            round + 1,
+            bench.effort.rounds,
+            grouped(stored_per_second(&measured.overload)),
+            grouped(measured.peak.events_per_second)
+        ));
+        rounds.push(measured);
+    }
+    Ok(outcome(&rounds))
+}
+
+fn measure_round(bench: &Bench<'_>) -> Result<Round> {
+    let server = Server::start(bench, OURS)?;
+    let plan = |connections, mode| {
+        let mut plan = bench.plan(&server, OURS.cpus());
+        BATCHES.apply(&mut plan);
+        plan.connections = connections;
+        plan.mode = mode;
+        plan
+    };
+    let peak = bench.run(&plan(CONNECTIONS_PEAK, Mode::Closed))?;
+    let open = |part: f64| Mode::Open {
+        events_per_second: (peak.events_per_second * part).max(1.0),
+    };
+    let calm = plan(CONNECTIONS_PEAK, open(PART_CALM));
+    let before = bench.run(&calm)?;
+    let overload = bench.run(&Plan {
+        duration: bench.effort.window * WINDOWS,
+        ..plan(CONNECTIONS, open(TIMES))
+    })?;
+    let after = bench.run(&Plan {
+        warm_up: Duration::ZERO,
+        duration: AFTER,
+        ..calm
+    })?;
+    Ok(Round {
+        peak,
+        calm: before,
+        overload,
+        after,
+    })
+}
+
+/// Seconds until no request fails any more and p99 is as before.
+fn recovery_seconds(points: &[Point], p99_us_before: f64) -> f64 {
+    let is_well = |point: &&Point| {
+        let p99_us = point.latency.map_or(0.0, |latency| latency.p99_us);
+        point.failed_requests == 0 && p99_us <= p99_us_before * WELL_RATIO_MAX
+    };
+    let last_unwell = points.iter().rposition(|point| !is_well(&point));
+    last_unwell
+        .and_then(|at| points.get(at))
+        .map_or(0.0, |point| point.at_seconds + point.seconds)
+}
+
+/// Events stored a second, by when they were answered: a generator that is behind its schedule would
+/// otherwise not have sent in the window what was due in it.
+fn stored_per_second(run: &Summary) -> f64 {
+    let window = run.series.points.iter().filter(|it| it.at_seconds >= 0.0);
+    let (events, seconds) = window.fold((0.0, 0.0), |(events, seconds), point| {
+        (
+            events + point.acknowledged_events as f64,
+            seconds + point.seconds,
+        )
+    });
+    events / seconds
+}
+
+/// Resident mebibytes: the most under overload, and the median of its last third less that of
+/// its middle one.
+fn memory(overload: &Summary) -> (f64, f64) {
+    let rss: Vec<f64> = overload
+        .resources
+        .iter()
+        .filter(|point| point.at_seconds >= 0.0)
+        .filter_map(|point| Some(point.server?.rss_bytes as f64 / MIB))
+        .collect();
+    let third = rss.len() / 3;
+    let middle = rss.get(third..third * 2).unwrap_or_default();
+    let last = rss.get(third * 2..).unwrap_or_default();
+    let most = rss.iter().copied().fold(f64::NAN, f64::max);
+    (most, median(last) - median(middle))
+}
+
+fn outcome(rounds: &[Round]) -> Outcome {
+    let mut outcome = Outcome::with_columns(&["Millrace, one worker, median of rounds", "value"]);
+    let of = |value: &dyn Fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
+    let figures: [(&str, f64, usize); 10] = [
+        (
+            "highest rate, closed loop: events_per_second",
+            of(&|it| it.peak.events_per_second),
+            0,
+        ),
+        (
+            "acknowledged under overload: events_per_second",
+            of(&|it| it.overload.events_per_second),
+            0,
+        ),
+        (
+            "of the highest rate: ratio",
+            of(&|it| stored_per_second(&it.overload) / it.peak.events_per_second),
+            2,
+        ),
+        (
+            "requests refused: count",
+            of(&|it| it.overload.refusal.count as f64),
+            0,
+        ),
+        (
+            "other failures: count",
+            of(&|it| (it.overload.window.failed_requests - it.overload.refusal.count) as f64),
+            0,
+        ),
+        (
+            "503, p50: ms",
+            of(&|it| it.overload.refusal.p50_us / 1e3),
+            1,
+        ),
+        (
+            "503, p99: ms",
+            of(&|it| it.overload.refusal.p99_us / 1e3),
+            1,
+        ),
+        (
+            "resident, most: mebibytes",
+            of(&|it| memory(&it.overload).0),
+            0,
+        ),
+        (
+            "resident, growth from the middle to the end: mebibytes",
+            of(&|it| memory(&it.overload).1),
+            1,
+        ),
+        (
+            "well again after: seconds",
+            of(&|it| recovery_seconds(&it.after.series.points, it.calm.latency.p99_us)),
+            0,
+        ),
+    ];
+    for (name, value, places) in figures {
+        let (row, unit) = name.rsplit_once(": ").unwrap_or((name, ""));
+        let unit = unit.replace('_', " ").replace("per second", "a second");
+        outcome.row([format!("{row} ({unit})"), format!("{value:.places$}")]);
+        outcome.figure(name, value);
+    }
+    outcome.plot = plot(rounds);
+    outcome.notes.push(format!(
+        "Requests of 250 events, {CONNECTIONS} connections, three times the highest rate due; a \
+         503 counts from when its request was sent. Well again: half of the highest rate, no \
+         request refused and p99 at most {WELL_RATIO_MAX} times that of before, by whole seconds."
+    ));
+    outcome
+}
+
+fn plot(rounds: &[Round]) -> Option<Plot> {
+    let last = rounds.last()?;
+    let line = |name: &str, value: &dyn Fn(&Point) -> u64| Line {
+        name: name.to_owned(),
+        points: last
+            .overload
+            .series
+            .points
+            .iter()
+            .map(|point| {
+                let requests = value(point) as f64 / point.seconds.max(f64::MIN_POSITIVE);
+                (point.at_seconds, requests)
+            })
+            .collect(),
+    };
+    Some(Plot {
+        x: "seconds of overload".to_owned(),
+        y: "requests a second".to_owned(),
+        log_scale: false,
+        lines: vec![
+            line("stored", &|point| point.acknowledged_requests),
+            line("refused", &|point| point.failed_requests),
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::PointLatency;
+
+    #[test]
+    fn it_is_well_again_when_nothing_fails_and_nothing_is_slow() {
+        let point = |second: u32, failed: u64, p99_us: f64| Point {
+            at_seconds: f64::from(second),
+            seconds: 1.0,
+            acknowledged_requests: 1,
+            acknowledged_events: 1,
+            failed_requests: failed,
+            latency: Some(PointLatency {
+                p50_us: p99_us,
+                p90_us: p99_us,
+                p99_us,
+                p999_us: p99_us,
+                max_us: p99_us,
+            }),
+        };
+        let table = [
+            (vec![point(0, 0, 10.0), point(1, 0, 20.0)], 0.0),
+            (vec![point(0, 5, 10.0), point(1, 0, 10.0)], 1.0),
+            (
+                vec![point(0, 0, 10.0), point(1, 0, 21.0), point(2, 0, 9.0)],
+                2.0,
+            ),
+            (vec![], 0.0),
+        ];
+        for (points, seconds) in table {
+            assert_eq!(recovery_seconds(&points, 10.0), seconds, "{points:?}");
+        }
+    }
+}
