@@ -17,7 +17,7 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
         if filled == out.len() {
             // One byte past the limit is asked for, to tell "just fits" from "too large".
             let len = grown(out.len(), bytes_max.saturating_add(1)).ok_or(DecodeError::TooLarge)?;
-            lengthen(out, filled, len);
+            lengthen(out, filled, len, bytes_max);
         }
         let room = out.get_mut(filled..).unwrap_or_default();
         match reader.read(room) {

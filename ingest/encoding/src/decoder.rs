@@ -191,17 +191,19 @@ pub(crate) fn grown(len: usize, bytes_max: usize) -> Option<usize> {
 }
 
 /// Makes `out` so long, with its first bytes as they are and zeros, or anything, behind them. A large
-/// one is made anew: its zeros come from the system and take no memory until they are written.
-pub(crate) fn lengthen(out: &mut Vec<u8>, kept: usize, len: usize) {
+/// one is made anew, with room for all that is allowed: its zeros come from the system and take no memory
+/// until they are written.
+pub(crate) fn lengthen(out: &mut Vec<u8>, kept: usize, len: usize, bytes_max: usize) {
     if len <= LARGE_BYTES || out.capacity() >= len {
         out.resize(len, 0);
         return;
     }
     out.truncate(kept);
     out.shrink_to_fit();
-    let mut longer = vec![0; len];
+    let mut longer = vec![0; bytes_max.max(len)];
     if let Some(start) = longer.get_mut(..out.len()) {
         start.copy_from_slice(out);
     }
+    longer.truncate(len);
     *out = longer;
 }

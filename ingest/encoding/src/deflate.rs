@@ -104,7 +104,7 @@ impl Inflater {
         let mut room = hint.max(256).min(room_max);
         loop {
             if out.len() < start + room {
-                lengthen(out, start, start + room);
+                lengthen(out, start, start + room, bytes_max);
             }
             let target = out.get_mut(start..).unwrap_or_default();
             room = target.len();

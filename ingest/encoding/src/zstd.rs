@@ -47,7 +47,7 @@ impl Context {
             if filled == out.len() {
                 let limit = bytes_max.saturating_add(1);
                 let len = grown(out.len(), limit).ok_or(DecodeError::TooLarge)?;
-                lengthen(out, filled, len);
+                lengthen(out, filled, len, bytes_max);
             }
             let room = out.get_mut(filled..).unwrap_or_default();
             let mut output = OutBuffer::around(room);

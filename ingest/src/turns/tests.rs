@@ -1,3 +1,5 @@
+//! Turns against a model, and what they promise.
+
 use super::*;
 use proptest::prelude::*;
 
