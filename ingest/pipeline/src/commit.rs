@@ -26,7 +26,11 @@ use tokio::sync::{oneshot, watch};
 
 /// Rows gathered into one group; a group ends with the batch that passes it. It bounds the time
 /// that the first of a group waits, and keeps a section below what one insert may hold.
-pub const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Bytes of requests that keep the thread busy: one group that it syncs, and another one that gathers
+/// meanwhile.
+pub const BUSY_BYTES: usize = 2 * GROUP_BYTES_MAX as usize;
 
 /// What a committed request gets back: where it is, and its buffers.
 pub type CommitAnswer = Result<(Position, Vec<PackedGroup>), Refusal>;

@@ -30,6 +30,7 @@ mod room;
 pub mod ship;
 mod submit;
 
+pub use room::Refusal;
 pub use submit::{
-    Ack, Committed, LaneOutput, Pipeline, PipelineError, PipelineOptions, Refusal, Running, Slot,
+    Ack, Committed, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running, Slot,
 };

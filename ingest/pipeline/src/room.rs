@@ -1,8 +1,8 @@
 //! How full log and queue may get before requests are refused.
 
-use crate::Refusal;
 use millrace_rows::Lane;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use thiserror::Error;
 
 /// Percent of the logs' room past which historical requests are refused: live events keep the
 /// rest for themselves.
@@ -10,6 +10,26 @@ const HISTORICAL_PERCENT_MAX: u64 = 85;
 /// Percent of the logs' room past which every request is refused: what is left is for groups that
 /// were already let in.
 const LIVE_PERCENT_MAX: u64 = 95;
+
+/// Why a request was not taken. All of them mean 503: sending it again later is right.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too many requests or bytes wait for the disk.
+    #[error("too many requests are waiting for the disk")]
+    QueueFull,
+    /// The log has no room: ClickHouse has been away or slow for too long.
+    #[error("the log is full because ClickHouse is behind")]
+    LogFull,
+    /// The log's last room is kept for live events.
+    #[error("the log is nearly full, so historical events have to wait")]
+    HistoricalShed,
+    /// A write or sync failed; the process ends and recovers at its next start.
+    #[error("the log could not be written")]
+    LogFailed,
+    /// The process is about to end.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+}
 
 /// Whether the logs have room for one more request of this lane.
 ///

@@ -3,7 +3,7 @@
 use crate::commit::{self, CommitThread, Submission};
 use crate::pace::Pace;
 use crate::pack::{PackedGroup, Packer};
-use crate::room::{Queue, log_has_room};
+use crate::room::{Queue, Refusal, log_has_room};
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogHandle, LogOptions, OpenError, Position, Recovery};
 use millrace_rows::{Batch, Lane};
@@ -13,10 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
-
-/// Bytes of requests that keep a commit thread busy: one group that it syncs, and another one that
-/// gathers meanwhile.
-const BUSY_BYTES: usize = 2 * commit::GROUP_BYTES_MAX as usize;
 
 /// When a request is answered with success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,26 +41,6 @@ pub struct PipelineOptions {
     pub queue_bytes_max: usize,
     /// When a request is answered.
     pub ack: Ack,
-}
-
-/// Why a request was not taken. All of them mean 503: sending it again later is right.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Refusal {
-    /// Too many requests or bytes wait for the disk.
-    #[error("too many requests are waiting for the disk")]
-    QueueFull,
-    /// The log has no room: ClickHouse has been away or slow for too long.
-    #[error("the log is full because ClickHouse is behind")]
-    LogFull,
-    /// The log's last room is kept for live events.
-    #[error("the log is nearly full, so historical events have to wait")]
-    HistoricalShed,
-    /// A write or sync failed; the process ends and recovers at its next start.
-    #[error("the log could not be written")]
-    LogFailed,
-    /// The process is about to end.
-    #[error("the server is shutting down")]
-    ShuttingDown,
 }
 
 /// Why a pipeline could not start.
@@ -211,7 +187,7 @@ impl Pipeline {
     /// [`Ack::ClickHouse`] it always has: requests wait for something else then, all the same way.
     #[must_use]
     pub fn keeps_up(&self, lane: Lane) -> bool {
-        self.0.ack == Ack::ClickHouse || self.0.input(lane).queue.bytes() < BUSY_BYTES
+        self.0.ack == Ack::ClickHouse || self.0.input(lane).queue.bytes() < commit::BUSY_BYTES
     }
 
     fn can_store(&self, lane: Lane) -> Result<(), Refusal> {
