@@ -19,6 +19,7 @@ mod commands;
 mod crash;
 mod exports;
 mod first_event;
+mod hostile;
 mod migrations;
 mod people;
 mod readme;
