@@ -14,8 +14,8 @@ use millrace_pipeline::{Pipeline, PipelineOptions, Running};
 use millrace_rows::SystemClock;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::watch;
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 /// Size of a log segment, in bytes.
@@ -24,6 +24,8 @@ const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// Bytes of requests that may wait for a commit, per lane.
 const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// What is left to shipping of a grace period that connections used up: enough for its last notes.
+const SHIP_TIME_MIN: Duration = Duration::from_secs(1);
 /// Shortest and longest wait between two tries to make the tables.
 const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
 const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -71,6 +73,7 @@ impl Accepting {
         let server_config = ServerConfig {
             workers: config.workers,
             trusted_proxies: config.trusted_proxies.clone(),
+            drain: Duration::from_secs(config.drain_seconds),
             grace: Duration::from_secs(config.grace_seconds),
             ..ServerConfig::on(config.ingest_addr)
         };
@@ -143,7 +146,9 @@ impl Ingest {
     ///
     /// # Errors
     /// When a log or a shipper fails.
-    pub async fn until_the_end(self, grace: Duration, mut stop: Stop) -> anyhow::Result<()> {
+    pub async fn until_the_end(self, config: &Config, mut stop: Stop) -> anyhow::Result<()> {
+        let grace = Duration::from_secs(config.grace_seconds);
+        let drain = Duration::from_secs(config.drain_seconds);
         let Self {
             server,
             pipeline,
@@ -152,9 +157,12 @@ impl Ingest {
             stop_shippers,
         } = self;
         let failed = pipeline.clone();
+        let (asked, mut stopping) = oneshot::channel();
         let serving = server.run(async move {
             stop.asked().await;
             tracing::info!("stopping: finishing what is in flight");
+            // Heard below, which lives as long.
+            let _ = asked.send(Instant::now());
         });
         tokio::select! {
             () = serving => {}
@@ -168,11 +176,13 @@ impl Ingest {
             .await
             .context("a commit thread panicked")?;
         stop_shippers.send_replace(true);
+        // Connections and shipping share the grace period.
+        let passed = stopping.try_recv().map_or(Duration::ZERO, |at: Instant| {
+            at.elapsed().saturating_sub(drain)
+        });
+        let left = grace.saturating_sub(passed).max(SHIP_TIME_MIN);
         let shipped = async { while shippers.join_next().await.is_some() {} };
-        if tokio::time::timeout(grace + Duration::from_secs(5), shipped)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(left, shipped).await.is_err() {
             tracing::warn!(
                 "not everything was shipped in time; the rest ships after the next start"
             );

@@ -11,7 +11,6 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use millrace_embedded::Supervisor;
 use millrace_ingest::{HealthServer, Readiness};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// Threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
@@ -48,31 +47,43 @@ impl Parts {
 /// # Errors
 /// When a part cannot start, or a log fails while running.
 pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
-    let _lock = data_dir::take(
-        &config.data_dir,
-        if parts.ingest { "millrace" } else { "admin" },
-    )?;
-    let prometheus = recorder()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(BACKGROUND_THREADS)
         .thread_name("background")
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(async {
-        let mut stop = Stop::listen();
-        let up = tokio::select! {
-            up = Up::start(config, parts, prometheus) => up?,
-            () = stop.asked() => {
-                tracing::info!("stopped before it was up");
-                return Ok(());
-            }
-        };
-        up.until_the_end(config, stop).await
-    });
+    // Before anything else, as a signal that nobody listens for ends the process as a crash does.
+    let stop = {
+        let _context = runtime.enter();
+        Stop::listen()
+    };
+    let _lock = data_dir::take(
+        &config.data_dir,
+        if parts.ingest { "millrace" } else { "admin" },
+    )?;
+    let prometheus = recorder()?;
+    let outcome = runtime.block_on(until_stopped(config, parts, prometheus, stop));
     // Whatever still waits must not keep the process: what matters is on disk.
     runtime.shutdown_background();
     outcome
+}
+
+/// Starts, runs and drains.
+async fn until_stopped(
+    config: &Config,
+    parts: Parts,
+    prometheus: PrometheusHandle,
+    mut stop: Stop,
+) -> anyhow::Result<()> {
+    let up = tokio::select! {
+        up = Up::start(config, parts, prometheus) => up?,
+        () = stop.asked() => {
+            tracing::info!("stopped before it was up");
+            return Ok(());
+        }
+    };
+    up.until_the_end(config, stop).await
 }
 
 /// `millrace serve --print-credentials`.
@@ -157,11 +168,7 @@ impl Up {
             _health,
         } = self;
         let outcome = match (ingest, &mut admin) {
-            (Some(ingest), _) => {
-                ingest
-                    .until_the_end(Duration::from_secs(config.grace_seconds), stop)
-                    .await
-            }
+            (Some(ingest), _) => ingest.until_the_end(config, stop).await,
             (None, Some(admin)) => tokio::select! {
                 () = stop.asked() => Ok(()),
                 outcome = admin.ended() => outcome,

@@ -19,7 +19,10 @@ pub struct ServerConfig {
     pub limits: HttpLimits,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// How long a drain may take before connections are cut.
+    /// How long connections are still taken once readiness has fallen: as long as a load balancer
+    /// takes to notice.
+    pub drain: Duration,
+    /// How long the end may take after that before connections are cut.
     pub grace: Duration,
 }
 
@@ -32,6 +35,7 @@ impl ServerConfig {
             workers: 1,
             limits: HttpLimits::default(),
             trusted_proxies: Vec::new(),
+            drain: Duration::ZERO,
             grace: Duration::from_secs(20),
         }
     }

@@ -89,6 +89,12 @@ impl Readiness {
         self.0.shutting_down.store(true, Ordering::Release);
     }
 
+    /// Whether the process ends.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.0.shutting_down.load(Ordering::Acquire)
+    }
+
     /// What is wrong now; nothing when ready.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
@@ -96,14 +102,10 @@ impl Readiness {
         let failed = checks
             .iter()
             .filter_map(|(name, check)| check().map(|detail| Problem { name, detail }));
-        let ending = self
-            .0
-            .shutting_down
-            .load(Ordering::Acquire)
-            .then(|| Problem {
-                name: "shutdown",
-                detail: "the server is shutting down".to_owned(),
-            });
+        let ending = self.is_shutting_down().then(|| Problem {
+            name: "shutdown",
+            detail: "the server is shutting down".to_owned(),
+        });
         failed.chain(ending).collect()
     }
 }

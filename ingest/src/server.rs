@@ -44,6 +44,9 @@ const REFUSALS_MAX: usize = 64;
 const BUDGET_SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// How long those that wait for the commit thread wait before it is looked at again.
 const COMMIT_PAUSE: Duration = Duration::from_millis(1);
+/// How long an idle connection may still bring a request once the process ends: one that is on its
+/// way while we close would be reset without an answer.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How long accepting rests when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -80,6 +83,7 @@ pub struct Server {
     workers_gone: mpsc::Receiver<()>,
     threads: Vec<JoinHandle<()>>,
     readiness: crate::health::Readiness,
+    drain: Duration,
 }
 
 /// What a worker's connections need.
@@ -109,7 +113,7 @@ impl Server {
         };
         let first = listeners.first().map(TcpListener::local_addr);
         let addr = first.transpose().map_err(failed)?.unwrap_or(config.addr);
-        let readiness = deps.readiness.clone();
+        let (readiness, drain) = (deps.readiness.clone(), config.drain);
         let limits = &config.limits;
         let shared = Arc::new(Shared {
             budget: Budget::new(limits.in_flight_bytes_max),
@@ -144,6 +148,7 @@ impl Server {
             workers_gone,
             threads,
             readiness,
+            drain,
         })
     }
 
@@ -153,8 +158,9 @@ impl Server {
         self.addr
     }
 
-    /// Serves until `shutdown`, then drains: no new connections, requests in flight are finished,
-    /// their answers say `Connection: close`; after the grace period the rest is cut.
+    /// Serves until `shutdown`, then drains: readiness falls and every answer says
+    /// `Connection: close`; after [`ServerConfig::drain`] there are no new connections; requests
+    /// in flight are finished; after the grace period the rest is cut.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         tokio::select! {
             () = shutdown => {}
@@ -162,6 +168,10 @@ impl Server {
             _ = self.workers_gone.recv() => {}
         }
         self.readiness.shut_down();
+        tokio::select! {
+            () = tokio::time::sleep(self.drain) => {}
+            _ = self.workers_gone.recv() => {}
+        }
         // Fails when no worker is left to be told.
         let _ = self.stop.send(true);
         while self.workers_gone.recv().await.is_some() {}
@@ -362,8 +372,12 @@ async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _perm
         biased;
         ended = serving.as_mut() => ended,
         _ = stop.wait_for(|stopped| *stopped) => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
+            if let Ok(ended) = timeout(FAREWELL, serving.as_mut()).await {
+                ended
+            } else {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
         }
     };
     if let Err(error) = ended {

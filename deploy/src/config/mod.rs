@@ -92,7 +92,9 @@ pub struct Config {
     pub workers: usize,
     /// Peers whose `X-Forwarded-For`, `-Host` and `-Proto` are believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// How long a shutdown may take, in seconds.
+    /// How long a shutdown goes on taking connections, in seconds.
+    pub drain_seconds: u64,
+    /// How long a shutdown may take after that, in seconds.
     pub grace_seconds: u64,
     /// Where invitations are sent through; nowhere without.
     pub mail: Option<MailSettings>,
@@ -153,6 +155,7 @@ impl Config {
             log_bytes_max,
             workers,
             trusted_proxies: networks(&settings.trusted_proxies)?,
+            drain_seconds: settings.drain_seconds,
             grace_seconds: settings.grace_seconds,
             mail,
             dns_nameserver: nameserver(settings.dns_nameserver.as_deref())?,

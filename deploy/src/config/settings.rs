@@ -260,7 +260,17 @@ pub struct Settings {
         value_name = "NET,…"
     )]
     pub trusted_proxies: Vec<String>,
-    /// Seconds that a shutdown may take to finish and ship what is in flight
+    /// Seconds that a shutdown goes on taking connections while its health says not ready: as long
+    /// as a load balancer takes to notice
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_DRAIN_SECONDS",
+        default_value_t = 0,
+        value_name = "N"
+    )]
+    pub drain_seconds: u64,
+    /// Seconds that a shutdown may take after that to finish and ship what is in flight
     #[arg(
         long,
         global = true,

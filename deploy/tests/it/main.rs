@@ -17,6 +17,7 @@ mod away;
 mod clients;
 mod commands;
 mod crash;
+mod drain;
 mod exports;
 mod first_event;
 mod hostile;

@@ -22,14 +22,16 @@ pub fn millrace() -> Command {
 
 /// A mode that stays, on ports of its own.
 pub fn on_own_ports(mode: &str, data_dir: &Path) -> Command {
+    let any = "127.0.0.1:0";
+    on_addresses(mode, data_dir, any, any)
+}
+
+/// A mode that stays, with these listeners for events and health.
+pub fn on_addresses(mode: &str, data_dir: &Path, ingest: &str, health: &str) -> Command {
     let mut command = millrace();
     command.arg(mode).arg("--data-dir").arg(data_dir);
-    for flag in [
-        "--ingest-addr",
-        "--admin-addr",
-        "--health-addr",
-        "--clickhouse-addr",
-    ] {
+    command.args(["--ingest-addr", ingest, "--health-addr", health]);
+    for flag in ["--admin-addr", "--clickhouse-addr"] {
         command.args([flag, "127.0.0.1:0"]);
     }
     command
@@ -61,8 +63,14 @@ impl Server {
 
     /// Another mode: `ingest` or `admin`.
     pub fn start_mode(mode: &str, data_dir: &Path, args: &[&str]) -> Self {
-        let mut child = on_own_ports(mode, data_dir)
-            .args(args)
+        let mut command = on_own_ports(mode, data_dir);
+        command.args(args);
+        Self::start_command(command, data_dir)
+    }
+
+    /// A command that runs a mode on this folder.
+    pub fn start_command(mut command: Command, data_dir: &Path) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()

@@ -114,6 +114,7 @@ pub async fn handle(
         }
     };
     finish_body(&call, &mut body, &mut answer).await;
+    answer.close |= core.shared.deps.readiness.is_shutting_down();
     core.metrics.answered(call.route, answer.status);
     conn.end();
     Ok(answer.into_response(call.head.origin, call.request_id))

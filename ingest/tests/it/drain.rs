@@ -38,3 +38,28 @@ fn a_drain_ends_with_the_grace_period() {
     stand.join();
     assert!(client.is_closed());
 }
+
+#[test]
+fn until_a_balancer_has_noticed_everybody_is_served_and_told_to_close() {
+    let mut stand = Stand::with(|options| {
+        options.server.drain = std::time::Duration::from_secs(5);
+    });
+    let mut idle = stand.client();
+    let event = batch(&["e"]);
+    assert_eq!(idle.post("/e/", &[], event.as_bytes()).status, 200);
+    stand.stop();
+    let ready = |stand: &Stand| {
+        let mut probe = stand.client();
+        probe.request("GET", "/_health/ready", &[], b"").status
+    };
+    while ready(&stand) == 200 {}
+    assert_eq!(ready(&stand), 503);
+    for mut client in [idle, stand.client()] {
+        let answer = client.post("/e/", &[], event.as_bytes());
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(client.is_closed());
+    }
+    stand.join();
+    assert!(std::net::TcpStream::connect(stand.addr).is_err());
+}

@@ -16,4 +16,4 @@ mod outage;
 mod poison;
 mod real;
 mod room;
-mod stand;
+pub mod stand;

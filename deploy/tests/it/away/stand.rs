@@ -56,7 +56,7 @@ pub struct Load {
 // === impl Engine ===
 
 impl Engine {
-    fn start(dir: &Path, password: &str) -> Self {
+    pub fn start(dir: &Path, password: &str) -> Self {
         let mut child = millrace()
             .arg("clickhouse")
             .arg("--data-dir")
@@ -211,24 +211,30 @@ impl Stand {
     /// Compares the ledger with the engine: every acknowledged event is there once, if the rows
     /// of `table` are all there are.
     pub fn assert_exactly_once(&self, table: &str) -> u64 {
-        let clickhouse = ClickHouse {
-            url: self.engine.url.clone(),
-            user: USER.to_owned(),
-            password: PASSWORD.to_owned(),
-            table: table.to_owned(),
-        };
-        let ledger = Ledger::read(&self.ledger).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let verdict = runtime
-            .block_on(verify(&ledger, &clickhouse, PATIENCE))
-            .unwrap();
-        assert!(verdict.is_clean(), "{verdict}");
-        assert!(verdict.acknowledged_events > 0, "nothing was acknowledged");
-        verdict.acknowledged_events
+        exactly_once(&self.ledger, &self.engine, table)
     }
+}
+
+/// Compares a ledger with an engine: every acknowledged event is there once, if the rows of
+/// `table` are all there are.
+pub fn exactly_once(ledger: &Path, engine: &Engine, table: &str) -> u64 {
+    let clickhouse = ClickHouse {
+        url: engine.url.clone(),
+        user: USER.to_owned(),
+        password: PASSWORD.to_owned(),
+        table: table.to_owned(),
+    };
+    let ledger = Ledger::read(ledger).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let verdict = runtime
+        .block_on(verify(&ledger, &clickhouse, PATIENCE))
+        .unwrap();
+    assert!(verdict.is_clean(), "{verdict}");
+    assert!(verdict.acknowledged_events > 0, "nothing was acknowledged");
+    verdict.acknowledged_events
 }
 
 // === impl Load ===
