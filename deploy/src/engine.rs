@@ -4,14 +4,17 @@ use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use crate::signals;
 use anyhow::{Context, bail};
-use millrace_embedded::{EngineOptions, State, Supervisor, SupervisorOptions};
+use metrics::{counter, describe_counter};
+use millrace_embedded::{EngineOptions, State, Status, Supervisor, SupervisorOptions};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::time::Duration;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// How long the engine may take to name its port, when it was to choose one.
 const PORT_WAIT: Duration = Duration::from_secs(30);
+const RESTARTS: &str = "millrace_engine_restarts_total";
 /// The variable that carries the password to the child: a command line can be read by everybody.
 const PASSWORD_VARIABLE: &str = "MILLRACE_CLICKHOUSE_PASSWORD";
 
@@ -75,6 +78,7 @@ pub async fn start(
         command
     })
     .context("cannot start the supervisor of ClickHouse")?;
+    tokio::spawn(count_restarts(supervisor.status()));
     let address = if listen.port() == 0 {
         chosen_address(&supervisor).await?
     } else {
@@ -82,6 +86,20 @@ pub async fn start(
     };
     credentials.clickhouse_url = format!("http://{address}");
     Ok(Some(supervisor))
+}
+
+/// Counts how often the engine had to be started again, until the supervisor is gone.
+async fn count_restarts(mut status: watch::Receiver<Status>) {
+    describe_counter!(
+        RESTARTS,
+        "How often the embedded ClickHouse died and was started again"
+    );
+    loop {
+        counter!(RESTARTS).absolute(status.borrow_and_update().restarts);
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn chosen_address(supervisor: &Supervisor) -> anyhow::Result<SocketAddr> {

@@ -3,7 +3,7 @@
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use crate::signals::Stop;
-use crate::{data_dir, open};
+use crate::{data_dir, open, room};
 use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
@@ -64,6 +64,7 @@ impl Accepting {
             queue_bytes_max: QUEUE_BYTES_MAX,
             ack: config.ack,
         })?;
+        room::watch(config, pipeline.clone());
         let log = pipeline.clone();
         readiness.require("log", move || log.failure());
         let keys = Keys::new(catalog.clone());

@@ -7,6 +7,7 @@
 //! | `ingest`, `admin`, `engine` | their parts |
 //! | `commands` | the operator's tools |
 //! | `credentials`, `logging`, `data_dir` | what every mode needs |
+//! | `room` | how full log and disks are, as metrics |
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod engine;
 mod ingest;
 mod logging;
 mod open;
+mod room;
 mod secret_key;
 mod serve;
 mod signals;

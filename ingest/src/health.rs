@@ -132,7 +132,6 @@ pub fn ready(readiness: &Readiness) -> Answer {
         problems: Vec<Problem>,
     }
     let problems = readiness.problems();
-    metrics::ready().set(if problems.is_empty() { 1.0 } else { 0.0 });
     if problems.is_empty() {
         return Answer::ok_static(r#"{"status":"ready"}"#).never_cached();
     }
@@ -256,6 +255,8 @@ fn respond(
         "/_health/live" | "" => live(),
         "/_health/ready" => ready(readiness),
         "/metrics" => {
+            let ready = readiness.problems().is_empty();
+            metrics::ready().set(f64::from(u8::from(ready)));
             let mut response = Response::new(Full::from(prometheus.render()));
             let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             response.headers_mut().insert(header::CONTENT_TYPE, text);

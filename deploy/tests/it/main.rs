@@ -13,6 +13,7 @@
     reason = "tests"
 )]
 
+mod alerts;
 mod away;
 mod clients;
 mod commands;

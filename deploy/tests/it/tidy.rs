@@ -6,7 +6,7 @@ use std::process::Command;
 /// Lines of a source file, its tests not counted.
 const FILE_LINES_MAX: usize = 400;
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap()
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
 }
 
 /// The files that git tracks or would track, relative to the root.
-fn files(suffix: &str) -> Vec<(String, String)> {
+pub fn files(suffix: &str) -> Vec<(String, String)> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())

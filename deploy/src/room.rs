@@ -1,0 +1,71 @@
+//! How much room is left, as metrics: in the logs, and on the disks that logs and data are on.
+
+use crate::config::Config;
+use metrics::{Unit, describe_gauge, gauge};
+use millrace_pipeline::Pipeline;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+
+const LOG_BYTES: &str = "millrace_log_bytes";
+const LOG_BYTES_MAX: &str = "millrace_log_bytes_max";
+const DISK_BYTES: &str = "millrace_disk_bytes";
+const DISK_AVAILABLE_BYTES: &str = "millrace_disk_available_bytes";
+
+/// How often it is looked.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Looks now and, on the runtime, again and again.
+pub fn watch(config: &Config, pipeline: Pipeline) {
+    describe();
+    let folders = [
+        ("data", config.data_dir.clone()),
+        ("log", config.log_dir.clone()),
+    ];
+    tokio::spawn(async move {
+        let mut every = tokio::time::interval(LOOK_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            look(&folders, &pipeline);
+        }
+    });
+}
+
+fn describe() {
+    let bytes = Unit::Bytes;
+    describe_gauge!(
+        LOG_BYTES,
+        bytes,
+        "Bytes in the logs that are not yet released"
+    );
+    describe_gauge!(
+        LOG_BYTES_MAX,
+        bytes,
+        "The logs' room; at 85 % of it historical requests are refused, at 95 % all"
+    );
+    describe_gauge!(DISK_BYTES, bytes, "Size of the disk that a folder is on");
+    describe_gauge!(
+        DISK_AVAILABLE_BYTES,
+        bytes,
+        "What is free there for us, by folder"
+    );
+}
+
+fn look(folders: &[(&'static str, PathBuf)], pipeline: &Pipeline) {
+    gauge!(LOG_BYTES).set(pipeline.log_bytes_used() as f64);
+    gauge!(LOG_BYTES_MAX).set(pipeline.log_bytes_max() as f64);
+    for (name, path) in folders {
+        if let Some((size, available)) = disk(path) {
+            gauge!(DISK_BYTES, "folder" => *name).set(size as f64);
+            gauge!(DISK_AVAILABLE_BYTES, "folder" => *name).set(available as f64);
+        }
+    }
+}
+
+/// Size and free bytes of a folder's disk; nothing when it cannot be told, as when it is gone.
+fn disk(path: &Path) -> Option<(u64, u64)> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Some((bytes(disk.f_blocks), bytes(disk.f_bavail)))
+}

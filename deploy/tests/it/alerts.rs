@@ -1,0 +1,98 @@
+//! The alerts: understood by Prometheus, firing when they must, about metrics that there are, each
+//! with a section of the runbook.
+
+use crate::tidy::{files, root};
+use std::collections::BTreeSet;
+use std::process::Command;
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join("deploy").join(name)).unwrap()
+}
+
+/// The names of the alerts.
+fn alerts() -> BTreeSet<String> {
+    let rules = read("prometheus/alerts.yml");
+    let names = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let names: BTreeSet<_> = names.map(str::to_owned).collect();
+    assert!(!names.is_empty());
+    names
+}
+
+/// The words of a text that are metrics of ours.
+fn metrics(text: &str) -> BTreeSet<String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    text.split(|letter| !is_part(letter))
+        .filter(|word| word.starts_with("millrace_"))
+        .map(|word| word.strip_suffix("_bucket").unwrap_or(word).to_owned())
+        .collect()
+}
+
+#[test]
+fn prometheus_takes_the_rules_and_each_fires_when_it_must() {
+    let ours = root().join(".test-env/prometheus/promtool");
+    let promtool = if ours.exists() {
+        ours
+    } else {
+        "promtool".into()
+    };
+    for args in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts.test.yml"],
+    ] {
+        let output = Command::new(&promtool)
+            .args(args)
+            .current_dir(root().join("deploy/prometheus"))
+            .output()
+            .unwrap_or_else(|error| {
+                panic!("{}: {error}; run `make test-setup`", promtool.display())
+            });
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {text}{errors}");
+    }
+}
+
+#[test]
+fn every_alert_is_tried_and_in_the_runbook() {
+    let (cases, runbook) = (read("prometheus/alerts.test.yml"), read("RUNBOOK.md"));
+    for alert in alerts() {
+        let tries = cases.matches(&format!("alertname: {alert} ")).count()
+            + cases.matches(&format!("alertname: {alert}\n")).count();
+        assert_eq!(tries, 2, "{alert} is tried well and unwell");
+        assert!(
+            runbook.contains(&format!("\n### {alert}\n")),
+            "{alert} in RUNBOOK.md"
+        );
+    }
+    let headings = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("### Millrace"));
+    assert_eq!(
+        headings.count(),
+        alerts().len(),
+        "sections of alerts that are no more"
+    );
+}
+
+#[test]
+fn every_metric_that_is_spoken_of_is_there() {
+    let sources: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|(name, _)| name.contains("/src/") && !name.starts_with("load-tests"))
+        .collect();
+    let spoken_of = [
+        "prometheus/alerts.yml",
+        "prometheus/alerts.test.yml",
+        "RUNBOOK.md",
+        "../PROMISES.md",
+    ];
+    for place in spoken_of {
+        for metric in metrics(&read(place)) {
+            let quoted = format!("\"{metric}\"");
+            let is_there = sources.iter().any(|(_, text)| text.contains(&quoted));
+            assert!(is_there, "{metric} in {place}");
+        }
+    }
+}
