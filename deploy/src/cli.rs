@@ -1,6 +1,8 @@
 //! The command line.
 
-use crate::commands::{invites, keys, log, members, migrations, organizations, purge, rejected};
+use crate::commands::{
+    backup, invites, keys, log, members, migrations, organizations, purge, rejected,
+};
 use crate::config::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -84,6 +86,10 @@ pub enum Command {
     Rejected(rejected::Command),
     /// Delete the events of projects that were deleted
     Purge(purge::Purge),
+    /// Copy what a server of this folder keeps into another one, while it runs
+    Backup(backup::Backup),
+    /// Make a data folder out of a backup
+    Restore(backup::Restore),
     /// Look at the log
     #[command(subcommand)]
     Log(log::Command),

@@ -89,6 +89,8 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Migrations(command)) => commands::migrations::run(config, command),
         Some(Command::Rejected(command)) => commands::rejected::run(config, command),
         Some(Command::Purge(purge)) => commands::purge::run(config, *purge),
+        Some(Command::Backup(backup)) => commands::backup::backup(config, backup),
+        Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
         Some(Command::Log(command)) => commands::log::run(config, command),
     }
 }

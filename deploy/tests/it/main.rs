@@ -15,6 +15,7 @@
 
 mod alerts;
 mod away;
+mod backup;
 mod clients;
 mod commands;
 mod crash;

@@ -11,10 +11,9 @@ use crate::time::UtcTime;
 use millrace_rows::{Clock, SystemClock};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ColumnTrait, DatabaseConnection, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+    ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    EntityTrait, QueryFilter, Statement, Value,
 };
-#[cfg(feature = "testing")]
-use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use std::fmt;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -89,6 +88,19 @@ impl Catalog {
         let catalog = Self::new(connect(database_url).await?, Arc::new(SystemClock));
         migrate(&catalog.writer, &catalog.place, Some(steps)).await?;
         Ok(catalog)
+    }
+
+    /// Writes a copy of a SQLite catalog to a file that is not there, as it is at one moment;
+    /// others may go on changing it. PostgreSQL has tools of its own for this.
+    ///
+    /// # Errors
+    ///
+    /// The file is there or cannot be written, or the catalog is none of SQLite.
+    pub async fn copy_to(&self, file: &str) -> Result<(), CatalogError> {
+        let statement =
+            Statement::from_sql_and_values(DbBackend::Sqlite, "VACUUM INTO ?", [Value::from(file)]);
+        let copied = self.writer.execute_raw(statement).await;
+        copied.map(drop).map_err(|error| self.error(&error))
     }
 
     /// The settings of the writer on which durability in SQLite depends: name and value.

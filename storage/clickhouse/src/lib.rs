@@ -7,7 +7,7 @@
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
 //! | `insert` | [`Insert`]: one block of one month, under a token |
 //! | `presence` | is a block there, is an insert still running, did the server restart |
-//! | `rejected`, `purge` | for the operator: refused events, deleted projects |
+//! | `rejected`, `purge`, `backup` | for the operator: refused events, deleted projects, copies |
 //! | `error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
 //!
 //! Constraints:
@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod error;
 mod insert;
 mod migrate;
@@ -27,6 +28,7 @@ mod rejected;
 mod schema;
 mod settings;
 
+pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome, QueryError};
 pub use insert::{Body, INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;

@@ -136,6 +136,8 @@ fn arguments(options: &EngineOptions) -> Result<Vec<CString>, EngineError> {
         "--implicit_select=0".to_owned(),
         "--allow_introspection_functions=0".to_owned(),
         "--async_insert=0".to_owned(),
+        // Backups go where `millrace backup` is told. The one user may write files anyway, by `file()`.
+        "--backups.allowed_path=/".to_owned(),
         "--progress=off".to_owned(),
         format!("--max_insert_block_size={INSERT_BLOCK_ROWS}"),
         format!("--min_insert_block_size_rows={INSERT_BLOCK_ROWS}"),

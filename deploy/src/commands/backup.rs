@@ -1,0 +1,189 @@
+//! `millrace backup` and `millrace restore`: what the embedded default keeps, in a folder.
+//!
+//! | In a backup | How it gets there |
+//! |---|---|
+//! | `clickhouse/` | ClickHouse's own `BACKUP`: everything stored before it began |
+//! | `catalog.db` | SQLite's `VACUUM INTO`, afterwards: it knows the project of every event |
+//! | `secret.key`, `credentials.json`, `poison/` | copied |
+//!
+//! Two things stay out. The log: what is in it is on its way to ClickHouse, and sent again by a
+//! second server it would be stored twice. The node's name: it is part of the tokens by which
+//! ClickHouse knows an insert that it has, so two servers of one name would lose rows.
+
+use crate::config::{Config, Engine};
+use crate::credentials::Credentials;
+use crate::{data_dir, engine, open};
+use anyhow::{Context, bail};
+use clap::Args;
+use millrace_clickhouse::{ClickHouse, CopyId, CopyState};
+use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Between two looks at how far ClickHouse is.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long ClickHouse may take to answer after its start.
+const START_WAIT: Duration = Duration::from_secs(60);
+/// What is copied as it is, where it is there.
+const KEPT: [&str; 3] = ["secret.key", "credentials.json", "poison"];
+
+/// Where to put a backup.
+#[derive(Args, Clone, Debug)]
+pub struct Backup {
+    /// The folder to make; ClickHouse writes to it, too
+    #[arg(value_name = "DIR")]
+    to: PathBuf,
+}
+
+/// Which backup to read.
+#[derive(Args, Clone, Debug)]
+pub struct Restore {
+    /// The folder that `millrace backup` made
+    #[arg(value_name = "DIR")]
+    from: PathBuf,
+}
+
+/// Makes a backup of a running server.
+///
+/// # Errors
+/// When this is not the embedded default, nothing runs, or the folder cannot be made and filled.
+pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
+    only_embedded(config)?;
+    let to = std::path::absolute(&backup.to)?;
+    let mut builder = DirBuilder::new();
+    let made = builder.mode(0o700).create(&to);
+    made.with_context(|| {
+        format!(
+            "cannot make {}; give a folder that is not there",
+            to.display()
+        )
+    })?;
+    let copied = open::block_on(async {
+        let clickhouse = open::clickhouse(config)?;
+        let asked = clickhouse.backup(text(&to.join("clickhouse"))?).await;
+        let id = asked.map_err(|error| open::explained(config, error))?;
+        until_copied(&clickhouse, id).await?;
+        let catalog = open::catalog(config).await?;
+        catalog.copy_to(text(&to.join("catalog.db"))?).await?;
+        keep(&config.data_dir, &to)?;
+        Ok(())
+    });
+    copied.with_context(|| format!("{} is no whole backup; delete it", to.display()))?;
+    crate::print(&format!("{} is a whole backup.", to.display()));
+    Ok(())
+}
+
+/// Makes a data folder of a backup.
+///
+/// # Errors
+/// When this is not the embedded default, the data folder is in use, or the backup is not whole.
+pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
+    only_embedded(config)?;
+    let from = std::path::absolute(&restore.from)?;
+    if !from.join("catalog.db").exists() {
+        bail!(
+            "{} holds no backup; give the folder that `millrace backup` made",
+            from.display()
+        );
+    }
+    let data_dir = &config.data_dir;
+    if fs::read_dir(data_dir).is_ok_and(|mut files| files.next().is_some()) {
+        bail!(
+            "{} is in use; name a new folder with --data-dir",
+            data_dir.display()
+        );
+    }
+    let _lock = data_dir::take(data_dir, "millrace")?;
+    let read = open::block_on(async {
+        copy(&from.join("catalog.db"), &data_dir.join("catalog.db"))?;
+        keep(&from, data_dir)?;
+        let path = config.credentials_path();
+        let mut credentials = Credentials::load(&path)?.unwrap_or_default();
+        let engine = engine::start(config, &mut credentials).await?;
+        let clickhouse = ClickHouse::new(&open::embedded_settings(&credentials));
+        let answers = async {
+            while clickhouse.ping().await.is_err() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let answered = tokio::time::timeout(START_WAIT, answers).await;
+        answered.context("the embedded ClickHouse does not come up; see the log")?;
+        let id = clickhouse.restore(text(&from.join("clickhouse"))?).await?;
+        until_copied(&clickhouse, id).await?;
+        if let Some(engine) = engine {
+            tokio::task::spawn_blocking(|| engine.stop()).await?;
+        }
+        make_durable(data_dir)
+    });
+    read.with_context(|| format!("{} is not whole; delete it", data_dir.display()))?;
+    crate::print(&format!("{} has what the backup had.", data_dir.display()));
+    Ok(())
+}
+
+fn only_embedded(config: &Config) -> anyhow::Result<()> {
+    let sqlite = config.data_dir.join("catalog.db");
+    let is_default = config.database_url.contains(&*sqlite.to_string_lossy());
+    if is_default && matches!(config.engine, Engine::Embedded { .. }) {
+        return Ok(());
+    }
+    bail!(
+        "this is for the embedded ClickHouse and the SQLite catalog in the data folder; copy a \
+         ClickHouse server and PostgreSQL with their own tools, ClickHouse first"
+    )
+}
+
+async fn until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {
+    loop {
+        let state = clickhouse.copying(id).await;
+        match state.context("ClickHouse does not say how far it is")? {
+            CopyState::Running => tokio::time::sleep(LOOK_EVERY).await,
+            CopyState::Done => return Ok(()),
+            CopyState::Failed(reason) => bail!("ClickHouse gave up: {reason}"),
+        }
+    }
+}
+
+/// Copies what is kept as it is; then all of the folder outlives a power cut.
+fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for name in KEPT {
+        let path = from.join(name);
+        if path.exists() {
+            copy(&path, &to.join(name))?;
+        }
+    }
+    make_durable(to)
+}
+
+/// Copies a file, or a folder with everything in it.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copied = copy_all(from, to);
+    copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !from.is_dir() {
+        return fs::copy(from, to).map(drop);
+    }
+    match fs::create_dir(to) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy_all(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// ClickHouse does not sync what it copies.
+fn make_durable(dir: &Path) -> anyhow::Result<()> {
+    let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    synced.with_context(|| format!("cannot sync the disk of {}", dir.display()))
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    let text = path.to_str();
+    text.with_context(|| format!("{} is not UTF-8, which ClickHouse needs", path.display()))
+}

@@ -1,0 +1,144 @@
+//! Backup of a running server, and a new one out of it.
+
+use crate::server::{Server, ask, eventually, run};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+use tempfile::TempDir;
+
+const ORGANIZATIONS: &str = "/api/organizations/";
+
+fn backup(data_dir: &Path, to: &Path) -> Output {
+    run(&[
+        "backup",
+        to.to_str().unwrap(),
+        "--data-dir",
+        data_dir.to_str().unwrap(),
+    ])
+}
+
+fn restore(from: &Path, data_dir: &Path) -> Output {
+    let data_dir = data_dir.to_str().unwrap();
+    let args = ["restore", from.to_str().unwrap(), "--data-dir", data_dir];
+    run(&[&args[..], &["--clickhouse-addr", "127.0.0.1:0"]].concat())
+}
+
+fn assert_refused(output: &Output, why: &str) {
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(why), "{told}");
+}
+
+fn event(name: &str) -> Value {
+    json!([{"event": name, "distinct_id": "a"}, {"event": name}])
+}
+
+#[test]
+fn a_backup_of_a_running_server_becomes_a_new_one() {
+    let home = TempDir::new().unwrap();
+    let [old_dir, copy, new_dir] = ["old", "copy", "new"].map(|name| home.path().join(name));
+    let old = Server::start(&old_dir);
+    let made = ask(&old, "POST", ORGANIZATIONS, &json!({"name": "Acme"}));
+    assert_eq!(made.0, 201, "{made:?}");
+    old.capture(&event("before"));
+    for table in ["events", "rejected_events"] {
+        old.wait_for(&format!("SELECT count() FROM millrace.{table}"), "1");
+    }
+    let made = backup(&old_dir, &copy);
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(
+        std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    // Both go on, and know nothing of each other.
+    old.capture(&event("after"));
+    let restored = restore(&copy, &new_dir);
+    assert!(restored.status.success(), "{restored:?}");
+    let new = Server::start(&new_dir);
+    for name in ["organization_id", "project_api_key", "personal_api_key"] {
+        assert_eq!(new.credential(name), old.credential(name), "{name}");
+    }
+    let of = |server: &Server| ask(server, "GET", ORGANIZATIONS, &Value::Null);
+    assert_eq!(
+        of(&new),
+        of(&old),
+        "organizations, asked for with the old key"
+    );
+    assert_eq!(new.query("SELECT event FROM millrace.events"), "before");
+    assert_eq!(
+        new.query("SELECT count() FROM millrace.rejected_events"),
+        "1"
+    );
+    new.capture(&event("new"));
+    let events =
+        "SELECT groupArray(event) FROM (SELECT event FROM millrace.events ORDER BY created_at)";
+    new.wait_for(events, "['before','new']");
+    old.wait_for(events, "['before','after']");
+    let node = |dir: &Path| std::fs::read_to_string(dir.join("node")).unwrap();
+    assert_ne!(node(&new_dir), node(&old_dir), "no two nodes of one name");
+}
+
+#[test]
+fn a_backup_under_load_has_each_batch_whole_or_not_at_all() {
+    const BATCH: usize = 7;
+    let home = TempDir::new().unwrap();
+    let [old_dir, copy, new_dir] = ["old", "copy", "new"].map(|name| home.path().join(name));
+    let old = Server::start(&old_dir);
+    let batch = |name: &str| json!(vec![json!({"event": name, "distinct_id": "a"}); BATCH]);
+    let count = "SELECT count() FROM millrace.events";
+    old.capture(&batch("0"));
+    old.wait_for(count, &BATCH.to_string());
+    std::thread::scope(|scope| {
+        let copying = scope.spawn(|| backup(&old_dir, &copy));
+        for number in 1.. {
+            old.capture(&batch(&number.to_string()));
+            if copying.is_finished() {
+                break;
+            }
+        }
+        let made = copying.join().unwrap();
+        assert!(made.status.success(), "{made:?}");
+    });
+    drop(old);
+    assert!(restore(&copy, &new_dir).status.success());
+    let new = Server::start(&new_dir);
+    let rows: usize = new.query(count).parse().unwrap();
+    assert!(
+        rows >= BATCH,
+        "what was stored before it began is there: {rows}"
+    );
+    let torn = "SELECT count() FROM (SELECT event FROM millrace.events GROUP BY event HAVING count() != 7)";
+    assert_eq!(new.query(torn), "0");
+}
+
+#[test]
+fn what_cannot_be_backed_up_or_restored_is_refused() {
+    let home = TempDir::new().unwrap();
+    let [dir, copy, new] = ["old", "copy", "new"].map(|name| home.path().join(name));
+    let server = Server::start(&dir);
+    server.wait_for("EXISTS millrace.events", "1");
+    assert!(backup(&dir, &copy).status.success());
+    assert_refused(&backup(&dir, &copy), "give a folder that is not there");
+    assert_refused(&restore(&copy, &dir), "name a new folder");
+    assert_refused(
+        &restore(&home.path().join("nothing"), &new),
+        "holds no backup",
+    );
+    assert!(server.stop().success());
+    assert_refused(
+        &backup(&dir, &home.path().join("other")),
+        "start it with `millrace serve`",
+    );
+    // A backup that lost a file is not taken for one.
+    let lost = copy.join("clickhouse/.backup");
+    eventually("its list of files", || lost.exists().then_some(()));
+    std::fs::remove_file(lost).unwrap();
+    assert_refused(&restore(&copy, &new), "is not whole; delete it");
+    let elsewhere = ["--clickhouse-url", "http://127.0.0.1:9"];
+    let args = ["backup", "x", "--data-dir", dir.to_str().unwrap()];
+    assert_refused(
+        &run(&[&args[..], &elsewhere].concat()),
+        "with their own tools",
+    );
+}
