@@ -17,6 +17,7 @@ mod alerts;
 mod away;
 mod backup;
 mod clients;
+mod clock;
 mod commands;
 mod crash;
 mod drain;
