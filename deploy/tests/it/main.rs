@@ -33,3 +33,4 @@ mod settings;
 mod sidecar;
 mod stop;
 mod tidy;
+mod upgrade;

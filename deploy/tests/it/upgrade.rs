@@ -1,0 +1,136 @@
+//! Data folders that earlier programs left: today's opens them, ships what they had taken, and
+//! knows their keys. Those of later programs it refuses, and says so.
+//!
+//! Each archive was made by `fixtures/make.py` with the program of that time, stopped while
+//! ClickHouse was away; the number is its log's version. A change of a format adds one.
+
+use crate::server::{Server, ask, on_own_ports};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const VERSIONS: [&str; 2] = ["log-1", "log-2"];
+
+/// Unpacks an archive: its data folder, in a folder of the test's.
+fn unpacked(name: &str) -> (TempDir, PathBuf) {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let home = TempDir::new().unwrap();
+    let unpacked = Command::new("tar")
+        .arg("xzf")
+        .arg(fixtures.join(name).with_extension("tar.gz"))
+        .arg("--directory")
+        .arg(home.path())
+        .status();
+    assert!(unpacked.unwrap().success());
+    let data_dir = home.path().join("data");
+    (home, data_dir)
+}
+
+/// What `make.py` posted, as lines of uuid, event, distinct id, time, properties and lane.
+fn expected() -> String {
+    let line = |n: usize, time: String, lane: &str| {
+        let text = "é\u{2028}\"\\".repeat(n);
+        let properties = json!({"n": n, "text": text}).to_string();
+        let uuid = format!("01890000-0000-7000-8000-{n:012}");
+        json!([
+            uuid,
+            format!("e{n}"),
+            format!("d{n}"),
+            time,
+            properties,
+            lane
+        ])
+        .to_string()
+    };
+    let live = (0..6).map(|n| {
+        let time = format!("2026-{}-0{} 12:00:00.123456", 10 + n % 2, 1 + n);
+        line(n, time, "live")
+    });
+    let past = (6..10).map(|n| line(n, format!("2023-0{}-15 00:00:00.000000", n - 5), "past"));
+    live.chain(past).collect::<Vec<_>>().join("\n")
+}
+
+/// Those of the events that are stored; the server's own property taken out.
+fn stored(server: &Server) -> String {
+    let rows = server.query(
+        "SELECT toString(uuid), event, distinct_id, toString(timestamp), properties, \
+         if(historical_migration, 'past', 'live') FROM millrace.events ORDER BY uuid \
+         FORMAT JSONCompactEachRow",
+    );
+    let without_address = |line: &str| {
+        let mut row: Value = serde_json::from_str(line).unwrap();
+        let mut properties: Value = serde_json::from_str(row[4].as_str().unwrap()).unwrap();
+        properties.as_object_mut().unwrap().remove("$ip");
+        row[4] = json!(properties.to_string());
+        row.to_string()
+    };
+    rows.lines()
+        .map(without_address)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn what_earlier_programs_took_is_stored_and_their_keys_stay_valid() {
+    for version in VERSIONS {
+        let (_home, data_dir) = unpacked(version);
+        let before: Value =
+            serde_json::from_slice(&std::fs::read(data_dir.join("credentials.json")).unwrap())
+                .unwrap();
+        let server = Server::start(&data_dir);
+        server.wait_for("SELECT count() FROM millrace.events", "10");
+        server.wait_for("SELECT count() FROM millrace.rejected_events", "1");
+        assert_eq!(stored(&server), expected(), "{version}");
+        for name in ["organization_id", "project_api_key", "personal_api_key"] {
+            assert_eq!(
+                json!(server.credential(name)),
+                before[name],
+                "{name} of {version}"
+            );
+        }
+        let (status, organizations) = ask(&server, "GET", "/api/organizations/", &Value::Null);
+        assert_eq!(status, 200, "{organizations}");
+        assert_eq!(organizations["results"][0]["id"], before["organization_id"]);
+        server.capture(&json!([{"event": "today", "distinct_id": "a"}]));
+        server.wait_for("SELECT count() FROM millrace.events", "11");
+    }
+}
+
+/// Tries to start on a folder that a script has changed, and gives what is said.
+fn refused_after(script: &str) -> String {
+    let (_home, data_dir) = unpacked(VERSIONS[1]);
+    let changed = Command::new("python3")
+        .args(["-c", script])
+        .current_dir(&data_dir)
+        .status();
+    assert!(changed.unwrap().success());
+    let output = on_own_ports("serve", &data_dir).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn what_a_later_program_wrote_is_refused_by_name() {
+    let segment = r#"
+import glob, zlib
+name, = glob.glob("log/live/*.log")
+data = bytearray(open(name, "rb").read())
+data[8:10] = (3).to_bytes(2, "little")
+data[60:64] = zlib.crc32(data[:60]).to_bytes(4, "little")
+open(name, "wb").write(data)
+"#;
+    let said = refused_after(segment);
+    assert!(
+        said.contains("live/00000000000000000001.log: format version 3 is newer"),
+        "{said}"
+    );
+    let catalog = r#"
+import sqlite3
+catalog = sqlite3.connect("catalog.db")
+catalog.execute("INSERT INTO seaql_migrations VALUES ('m9999_of_tomorrow', 0)")
+catalog.commit()
+"#;
+    let said = refused_after(catalog);
+    assert!(said.contains("m9999_of_tomorrow"), "{said}");
+}
