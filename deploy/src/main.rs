@@ -41,6 +41,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EXIT_USAGE: u8 = 64;
 
 fn main() -> ExitCode {
+    // What we write is for our eyes only, also in a folder that somebody made wider.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let args: Vec<OsString> = std::env::args_os().collect();
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let layers = match config::load(cli::command(), &args, variables) {
