@@ -7,8 +7,8 @@
 //! Doubt is a generation number: an answer counts only while the generation in which its look-up
 //! *began* lasts, so that no look-up which overlaps a change can bring the old answer back.
 //!
-//! While the catalog cannot be reached, keys that were found before go on working past their age;
-//! all others get [`CatalogUnavailable`].
+//! While the catalog cannot be reached, keys that were found before go on working past their age,
+//! except those that were seen to be revoked; all others get [`CatalogUnavailable`].
 //!
 //! Memory is bounded whatever clients send. Found keys are real projects; keys of nobody have a
 //! cache of their own, so that garbage cannot push projects out; look-ups under way are counted.

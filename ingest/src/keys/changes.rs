@@ -1,6 +1,8 @@
 //! Changes of keys by other processes, and the list of imported keys, which goes with them.
 
-use super::{Keys, Shared, lock};
+use super::{CatalogUnavailable, Keys, Shared, lock};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use std::time::Duration;
 pub(super) const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// With more imported keys than these, checksums are not used to refuse.
 const IMPORTED_MAX: usize = 10_000;
+/// Known keys that are asked about at once.
+const RECHECKED_MAX: usize = 500;
 
 impl Keys {
     /// Watches for changes by other processes. Never ends; spawn it, and abort it at the end.
@@ -30,15 +34,36 @@ impl Keys {
             .ask(async move { catalog.keys_version().await })
             .await;
         let Ok(version) = version else { return };
-        let moved = seen
-            .replace(version)
-            .is_some_and(|before| before != version);
-        if moved {
+        if seen.is_some_and(|before| before != version) {
             self.invalidate_all();
+            if self.forget_revoked().await.is_err() {
+                // Seen once more the next time.
+                return;
+            }
         }
+        *seen = Some(version);
         if lock(&self.0.imported).is_none() {
             self.load_imported().await;
         }
+    }
+
+    /// Looks which of the known keys are nobody's any more, without waiting for them to be used:
+    /// while the catalog cannot be reached known keys go on working, and a key that was revoked
+    /// before must not.
+    async fn forget_revoked(&self) -> Result<(), CatalogUnavailable> {
+        let known: Vec<Arc<str>> = self.0.found.iter().map(|(key, _)| (*key).clone()).collect();
+        for keys in known.chunks(RECHECKED_MAX) {
+            let (catalog, asked) = (self.0.catalog.clone(), keys.to_vec());
+            let living = async move {
+                let keys: Vec<&str> = asked.iter().map(|key| &**key).collect();
+                catalog.living_project_keys(&keys).await
+            };
+            let living: HashSet<String> = self.0.ask(living).await?.into_iter().collect();
+            for key in keys.iter().filter(|key| !living.contains(&***key)) {
+                self.0.found.invalidate(&**key);
+            }
+        }
+        Ok(())
     }
 
     async fn load_imported(&self) {

@@ -1,6 +1,7 @@
 //! Time is set forward by hand; on the single-threaded runtime a look-up begins only when the
 //! test awaits, so what overlaps is certain.
 
+mod changes;
 mod first_events;
 
 use super::lookup::{LOOKUPS_MAX, Looked};
@@ -258,45 +259,6 @@ async fn a_key_that_was_reset_here_is_dead_at_once() {
         keys.cached("overlapping"),
         KeyLookup::Found(fixture.project)
     );
-}
-
-#[tokio::test]
-async fn changes_by_other_processes_are_noticed() {
-    let fixture = Fixture::new().await;
-    let keys = &fixture.keys;
-    let mut seen = None;
-    keys.look_for_changes(&mut seen).await;
-    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
-    keys.look_for_changes(&mut seen).await;
-    assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
-    fixture
-        .elsewhere()
-        .await
-        .revoke_project_key(&Actor::system(), &fixture.key)
-        .await
-        .unwrap();
-    keys.look_for_changes(&mut seen).await;
-    assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
-    assert_eq!(keys.find(&fixture.key).await, Ok(None));
-}
-
-#[tokio::test]
-async fn the_watcher_looks_by_itself() {
-    let fixture = Fixture::new().await;
-    let keys = &fixture.keys;
-    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
-    let watcher = tokio::spawn(keys.clone().watch_changes());
-    fixture
-        .elsewhere()
-        .await
-        .revoke_project_key(&Actor::system(), &fixture.key)
-        .await
-        .unwrap();
-    while keys.find(&fixture.key).await == Ok(Some(fixture.project)) {
-        tokio::task::yield_now().await;
-    }
-    watcher.abort();
-    assert_eq!(keys.find(&fixture.key).await, Ok(None));
 }
 
 #[tokio::test]

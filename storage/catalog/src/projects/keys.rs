@@ -73,6 +73,24 @@ impl Catalog {
         Ok(keys.into_iter().flatten().collect())
     }
 
+    /// Those of some keys that still are a project's. A statement's parameters are bounded: ask
+    /// for at most a thousand at a time.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn living_project_keys(&self, keys: &[&str]) -> Result<Vec<String>, CatalogError> {
+        let living: Vec<Option<String>> = projects::Entity::find()
+            .select_only()
+            .column(projects::Column::ApiToken)
+            .filter(projects::Column::ApiToken.is_in(keys.iter().copied()))
+            .into_tuple()
+            .all(&self.db)
+            .await
+            .map_err(|error| self.error(&error))?;
+        Ok(living.into_iter().flatten().collect())
+    }
+
     /// Gives a key to a project that has none.
     ///
     /// # Errors

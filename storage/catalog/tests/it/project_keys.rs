@@ -197,8 +197,14 @@ async fn keys_from_elsewhere_are_listed_if_they_look_like_ours(database: TestDat
         let expected: &[&str] = if listed { &[IMPORTED] } else { &[] };
         assert_eq!(catalog.imported_project_keys(10).await.unwrap(), expected);
     }
+    let living = async || {
+        let asked = catalog.living_project_keys(&["nobody's", IMPORTED]);
+        asked.await.unwrap()
+    };
+    assert_eq!(living().await, [IMPORTED]);
     catalog.revoke_project_key(&SYSTEM, IMPORTED).await.unwrap();
     assert!(catalog.imported_project_keys(10).await.unwrap().is_empty());
+    assert!(living().await.is_empty());
 }
 
 async fn team_ids_are_never_used_again(database: TestDatabase) {
