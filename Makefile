@@ -7,6 +7,9 @@ SHELL := /bin/bash
 ENGINE := deploy/embedded/node_modules/.installed
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
+AUDIT_VERSION := 0.22.2
+# A copy of RustSec's advisories, for machines that have one; without it deny.toml's versions hold.
+ADVISORIES ?= $(wildcard ../shared/advisory-db)
 # What make fuzz runs, and under which sanitizer: none is five times as fast.
 TARGET ?= parse
 RUNS ?= 100000000
@@ -61,11 +64,17 @@ fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=10000
 		ingest/fuzz/libfuzzer/found/$(TARGET) ingest/fuzz/corpus/$(TARGET) -- -runs=$(RUNS) -max_len=2048 -print_final_stats=1
 
 .PHONY: check
-check: ## Format, lints, dependency rules
+check: ## Format, lints, dependency rules, advisories
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || cargo install --locked --quiet cargo-deny --version $(DENY_VERSION)
 	cargo deny check bans licenses sources
+ifeq ($(ADVISORIES),)
+	@echo "NOT CHECKED: advisories beyond the versions in deny.toml; ADVISORIES=<copy of RustSec's database> does"
+else
+	@cargo audit --version 2>/dev/null | grep -q ' $(AUDIT_VERSION)$$' || cargo install --locked --quiet cargo-audit --version $(AUDIT_VERSION)
+	cargo audit --db $(ADVISORIES) --no-fetch --stale --deny warnings
+endif
 
 .PHONY: bench
 bench: $(ENGINE) ## Measure everything and write benches/RESULTS.md; QUICK=1 to see that it works
