@@ -14,6 +14,9 @@
 //!
 //! The two highest numbers keep positions from being used twice even if someone empties the
 //! directory of segments: a frame below a checkpoint would never be shipped.
+//!
+//! A damaged checkpoint is set aside when the log is opened, as if there had never been one: the newest
+//! segment, which is never deleted, has the numbers, too.
 
 use crate::CheckpointError;
 use crate::fail_point::{FailPoint, pass};
@@ -32,6 +35,8 @@ pub(crate) const FILE_NAME: &str = "checkpoint";
 /// shipping, which needs checkpoints, makes room again.
 pub(crate) const RESERVE_NAME: &str = "reserve";
 const RESERVE_BYTES: u64 = 2 * CHECKPOINT_BYTES_MAX as u64;
+/// Where a damaged checkpoint goes.
+const DAMAGED_NAME: &str = "checkpoint.damaged";
 const TEMPORARY_NAME: &str = "checkpoint.tmp";
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MILLRCKP");
@@ -126,6 +131,25 @@ pub(crate) fn load(fs: &dyn Fs, dir: &Path) -> Result<Option<Stored>, Checkpoint
         Err(source) => return Err(CheckpointError::Io { path, source }),
     };
     decode(&bytes, path).map(Some)
+}
+
+/// What the checkpoint says of numbers. A damaged one is put out of the way, for whoever wants to look at
+/// it, and where to is told; that is durable after the next sync of the directory.
+pub(crate) fn load_floor(
+    fs: &dyn Fs,
+    dir: &Path,
+) -> Result<(Floor, Option<PathBuf>), CheckpointError> {
+    match load(fs, dir) {
+        Ok(stored) => Ok((stored.map(|stored| stored.floor).unwrap_or_default(), None)),
+        Err(CheckpointError::Corrupt { path, .. }) => {
+            let aside = dir.join(DAMAGED_NAME);
+            match fs.rename(&path, &aside) {
+                Ok(()) => Ok((Floor::default(), Some(aside))),
+                Err(source) => Err(CheckpointError::Io { path, source }),
+            }
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn read(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {

@@ -32,8 +32,8 @@ pub enum OpenError {
         /// The version found.
         version: u16,
     },
-    /// The checkpoint is damaged. It also guards against positions being used twice, so the
-    /// log does not start without it; remove the file to start from the oldest frame kept.
+    /// The checkpoint cannot be read, or a newer program wrote it. A damaged one is set aside instead,
+    /// see [`Recovery::checkpoint_damaged`](crate::Recovery::checkpoint_damaged).
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// Options that cannot work.

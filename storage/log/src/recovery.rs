@@ -70,8 +70,9 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
     let path = dir.join(LOCK_NAME);
     let lock = fs.lock(&path).map_err(failed("lock", &path))?;
     let lock = lock.ok_or(OpenError::Locked { path })?;
-    let floor = checkpoint::load(&*fs, &dir)?.map(|stored| stored.floor);
-    let mut found = Found::new(&*fs, &dir, floor.unwrap_or_default());
+    let (floor, checkpoint_damaged) = checkpoint::load_floor(&*fs, &dir)?;
+    let mut found = Found::new(&*fs, &dir, floor);
+    found.recovery.checkpoint_damaged = checkpoint_damaged;
     for number in list_segments(&*fs, &dir)? {
         found.add(number)?;
     }

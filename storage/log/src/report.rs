@@ -22,14 +22,18 @@ pub struct Recovery {
     pub gaps: Vec<Gap>,
     /// Segments whose own header is damaged; their frames are counted above if readable.
     pub headers_damaged: Vec<u64>,
+    /// Where a damaged checkpoint was moved to: what was shipped has to be found out anew.
+    pub checkpoint_damaged: Option<PathBuf>,
 }
 
 impl Recovery {
-    /// Whether something is gone that may have been acknowledged. A cut is not: nothing in it
-    /// was.
+    /// Whether something is gone that had been synced. A cut is not: nothing in it was acknowledged.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
-        !self.quarantined.is_empty() || !self.gaps.is_empty() || !self.headers_damaged.is_empty()
+        !self.quarantined.is_empty()
+            || !self.gaps.is_empty()
+            || !self.headers_damaged.is_empty()
+            || self.checkpoint_damaged.is_some()
     }
 }
 

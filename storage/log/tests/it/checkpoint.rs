@@ -1,8 +1,8 @@
-//! The checkpoint: the old one or the new one, whole, or an error that says so.
+//! The checkpoint: the old one or the new one, whole, or set aside with a report that says so.
 
-use crate::support::{DIR, open, try_open};
+use crate::support::{DIR, append, open};
 use millrace_log::testing::MemoryFs;
-use millrace_log::{CHECKPOINT_BYTES_MAX, CheckpointError, OpenError};
+use millrace_log::{CHECKPOINT_BYTES_MAX, CheckpointError};
 use std::path::Path;
 
 #[test]
@@ -40,9 +40,39 @@ fn every_flipped_bit_and_every_cut_is_an_error() {
         let error = handle.load_checkpoint().unwrap_err();
         assert!(matches!(error, CheckpointError::Corrupt { .. }), "{error}");
     }
+}
+
+#[test]
+fn a_damaged_one_is_set_aside_and_no_position_comes_twice() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let handle = log.handle();
+    for _ in 0..40 {
+        append(&mut log, 1, 500);
+    }
+    let end = log.sync().unwrap();
+    handle.store_checkpoint(b"all of it is shipped").unwrap();
+    assert!(handle.release(end).unwrap() > 0);
     drop((log, handle));
-    let refused = try_open(&fs).unwrap_err();
-    assert!(matches!(refused, OpenError::Checkpoint(_)), "{refused}");
+    let (path, aside) = ["checkpoint", "checkpoint.damaged"]
+        .map(|name| Path::new(DIR).join(name))
+        .into();
+    let mut damaged = fs.read(&path).unwrap();
+    damaged[50] ^= 1;
+    fs.put(&path, &damaged);
+    // Power that goes between two starts takes nothing of it back.
+    for is_first in [true, false] {
+        let (mut log, recovery) = open(&fs);
+        assert_eq!(recovery.is_damaged(), is_first);
+        let reported = recovery.checkpoint_damaged.as_deref();
+        assert_eq!(reported, is_first.then_some(&*aside));
+        assert_eq!(log.handle().load_checkpoint().unwrap(), None);
+        assert!(log.handle().synced() >= end, "a position comes twice");
+        assert!(append(&mut log, 1, 500) >= end, "a position comes twice");
+        drop(log);
+        fs.crash(1);
+    }
+    assert_eq!(fs.read(&aside).unwrap(), damaged);
 }
 
 #[test]
