@@ -191,7 +191,10 @@ impl Committer {
                     tracing::warn!(lane, "refusing requests until there is room again: {error}");
                 }
                 self.is_full = true;
-                return Err(Refusal::LogFull);
+                return Err(match error {
+                    AppendError::NoRoom { .. } => Refusal::DiskFull,
+                    _ => Refusal::LogFull,
+                });
             }
             Err(error) => return Err(self.fail(&error)),
         }

@@ -20,6 +20,9 @@ pub enum Refusal {
     /// The log has no room: ClickHouse has been away or slow for too long.
     #[error("the log is full because ClickHouse is behind")]
     LogFull,
+    /// The disk has no room for the log, which itself would have some: somebody else filled it.
+    #[error("the disk of the log is full")]
+    DiskFull,
     /// The log's last room is kept for live events.
     #[error("the log is nearly full, so historical events have to wait")]
     HistoricalShed,

@@ -214,6 +214,7 @@ pub fn refused(core: &Core, refusal: Refusal) -> ApiError {
     let code = match refusal {
         Refusal::QueueFull => "queue_full",
         Refusal::LogFull => "log_full",
+        Refusal::DiskFull => "disk_full",
         Refusal::HistoricalShed => "historical_shed",
         Refusal::LogFailed => "log_failed",
         Refusal::ShuttingDown => "shutting_down",
