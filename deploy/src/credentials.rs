@@ -3,12 +3,11 @@
 //! It is written anew at every start with the real ports, readable by its owner only. It is the
 //! only place where the personal key stays readable; deleting the file forgets it.
 
+use crate::data_dir;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{OpenOptions, rename};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// What the file holds. Fields are empty when the process does not run that part.
@@ -64,22 +63,27 @@ impl Credentials {
     /// # Errors
     /// When the folder cannot be written.
     pub fn store(&self, path: &Path) -> anyhow::Result<()> {
-        let write = || -> std::io::Result<()> {
-            let temporary = path.with_extension("json.tmp");
-            let mut options = OpenOptions::new();
-            let mut file = options
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            file.write_all(serde_json::to_string_pretty(self)?.as_bytes())?;
-            file.write_all(b"\n")?;
-            file.sync_all()?;
-            rename(&temporary, path)
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        match data_dir::replace(path, text.as_bytes()) {
+            // Only shipping makes room, so a full disk must not keep us from starting. What is lost
+            // is convenience: the keys in the file that is there are the same.
+            Err(error) if is_want_of_room(&error) && path.exists() => {
+                tracing::warn!(
+                    "{} tells old addresses, as it cannot be written anew: {error}",
+                    path.display()
+                );
+                Ok(())
+            }
+            other => other.with_context(|| format!("cannot write {}", path.display())),
+        }
     }
+}
+
+fn is_want_of_room(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
 }
 
 /// What a person reads after the start: where to post, with which key, and a line to paste.

@@ -3,8 +3,9 @@
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{DirBuilder, File, OpenOptions, rename};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use uuid::Uuid;
 
@@ -58,6 +59,28 @@ pub fn node_name(dir: &Path) -> anyhow::Result<String> {
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
     let name = Uuid::now_v7().simple().to_string();
-    std::fs::write(&path, &name).with_context(|| format!("cannot write {}", path.display()))?;
+    replace(&path, name.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(name)
+}
+
+/// Puts a file in its place as a whole, for its owner's eyes only; it survives a power cut once this returns.
+///
+/// # Errors
+/// When the folder cannot be written or the disk is full: then the old file is still there.
+pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_added_extension("tmp");
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    rename(&temporary, path)?;
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
 }

@@ -63,6 +63,13 @@ impl Accepting {
             queue_requests_max: QUEUE_REQUESTS_MAX,
             queue_bytes_max: QUEUE_BYTES_MAX,
             ack: config.ack,
+        })
+        .with_context(|| {
+            format!(
+                "cannot use the logs in {}; check that they belong to this user and their disk can be \
+                 written, or give another folder with --log-dir",
+                config.log_dir.display()
+            )
         })?;
         room::watch(config, pipeline.clone());
         let log = pipeline.clone();
