@@ -55,6 +55,21 @@ pub async fn rejected(subject: &Subject<'_>, clickhouse: &ClickHouse) -> Result<
     Ok(Rejected { events, wrong })
 }
 
+/// Looks whether projects that were made are still there.
+///
+/// # Errors
+/// The command fails.
+pub fn projects(subject: &Subject<'_>, made: &[String]) -> Result<Option<String>> {
+    if made.is_empty() {
+        return Ok(None);
+    }
+    let output = subject.operate(&["keys", "list"])?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let is_listed = |name: &String| text.lines().any(|line| line.contains(&format!("{name} ")));
+    let lost: Vec<_> = made.iter().filter(|name| !is_listed(name)).collect();
+    Ok((!lost.is_empty()).then(|| format!("projects {lost:?} are lost from\n{text}")))
+}
+
 /// What should not be there: segments that were shipped, rows set aside, damage.
 ///
 /// # Errors

@@ -1,13 +1,17 @@
 //! One process under test: started, watched, killed.
 
 use crate::process::wait_for_line;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+/// How long a process may take to stop, and how often to look.
+const FREEZE_MAX: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A running process with its children, all killed when this is dropped.
 #[derive(Debug)]
@@ -84,6 +88,23 @@ impl Child {
         let _ = kill_process_group(self.pid(), Signal::KILL);
     }
 
+    /// Stops it with all its children where they are; what they are doing in the kernel they may finish.
+    ///
+    /// # Errors
+    /// They do not stop.
+    pub fn freeze_all(&self) -> Result<()> {
+        // It fails only when it has ended.
+        let _ = kill_process_group(self.pid(), Signal::STOP);
+        let deadline = Instant::now() + FREEZE_MAX;
+        for pid in [vec![self.pid()], children_of(self.pid())].concat() {
+            while !is_frozen(pid) {
+                ensure!(Instant::now() < deadline, "{pid:?} does not stop");
+                std::thread::sleep(LOOK_AGAIN);
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for its end.
     ///
     /// # Errors
@@ -98,6 +119,17 @@ impl Drop for Child {
         self.kill_all();
         let _ = self.process.wait();
     }
+}
+
+/// Whether no thread of a process can do anything any more but finish a call to the disk.
+fn is_frozen(pid: Pid) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    let stats = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        // A thread may end while we look.
+        std::fs::read_to_string(task.path().join("stat")).ok()
+    });
+    let state = |stat: String| stat.rsplit_once(") ")?.1.chars().next();
+    stats.filter_map(state).all(|state| "TDZX".contains(state))
 }
 
 /// The children of a process.

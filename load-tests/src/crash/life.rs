@@ -3,6 +3,7 @@
 use super::Options;
 use super::check::{self, compare};
 use super::kill::{Kill, Kind, Victim};
+use super::power::{Power, victim_of};
 use super::report::Report;
 use super::strace::Strace;
 use super::subject::{Layout, Subject, Up};
@@ -11,7 +12,7 @@ use crate::ledger::Ledger;
 use crate::plan::{Mode, Plan};
 use crate::run::{Stop, run_observed};
 use crate::summary::Summary;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -32,6 +33,10 @@ pub struct Life<'a> {
     options: &'a Options,
     dir: PathBuf,
     subject: Subject<'a>,
+    /// Below the processes, which have files on it: dropped after them.
+    power: Option<Power>,
+    /// Projects that were made, and must stay: the catalog's share of what is promised.
+    projects: Vec<String>,
     runtime: Runtime,
     say: &'a (dyn Fn(&str) + Sync),
     report: Report,
@@ -41,7 +46,7 @@ impl<'a> Life<'a> {
     /// A life that has not begun.
     ///
     /// # Errors
-    /// There is no runtime to be had.
+    /// There is no runtime to be had, or no disk.
     pub fn new(
         options: &'a Options,
         layout: Layout,
@@ -56,6 +61,11 @@ impl<'a> Life<'a> {
             options,
             dir: dir.to_owned(),
             subject: Subject::new(options, layout, dir),
+            power: match options.power {
+                true => Some(Power::new(layout, dir)?),
+                false => None,
+            },
+            projects: Vec::new(),
             runtime,
             say,
             report: Report::new(options.seed),
@@ -102,9 +112,11 @@ impl<'a> Life<'a> {
         let up = self.subject.up(kill.fail_point().as_deref())?;
         let (kind, is_met) = match (up, kill.kind) {
             (Up::Killed, kind) => (kind, true),
-            (Up::Running, kind @ Kind::Random(victim)) => {
+            (Up::Running, Kind::Random(victim)) => {
+                let power = self.power.as_ref();
+                let victim = power.map_or(victim, |power| power.shared_by(victim));
                 self.at_random(kill, victim)?;
-                (kind, true)
+                (Kind::Random(victim), true)
             }
             (Up::Running, kind @ Kind::At(point)) => {
                 let reach_max = if point.at_start {
@@ -116,6 +128,7 @@ impl<'a> Life<'a> {
             }
             (Up::Running, Kind::PartRename) => self.at_rename(kill)?,
         };
+        self.lose_power(victim_of(kind))?;
         self.report.killed(kind, is_met);
         self.report.historical_kills += u64::from(kill.historical);
         (self.say)(&if is_met {
@@ -129,20 +142,56 @@ impl<'a> Life<'a> {
     fn at_random(&mut self, kill: &Kill, victim: Victim) -> Result<()> {
         let plan = self.plan(kill)?;
         let stop = Stop::default();
-        let subject = &self.subject;
-        let ran = std::thread::scope(|scope| {
-            scope.spawn(|| {
+        let this = &*self;
+        let (ran, cut) = std::thread::scope(|scope| {
+            let striking = scope.spawn(|| {
                 std::thread::sleep(kill.delay);
-                subject.strike(victim);
+                let cut = this.cut_power(kill, victim);
+                this.subject.strike(victim);
                 stop.ask();
+                cut
             });
-            run_observed(&plan, &stop, &mut |_| {})
+            let ran = run_observed(&plan, &stop, &mut |_| {});
+            (ran, striking.join())
         });
+        let cut = cut.map_err(|_panic| anyhow!("the thread that kills panicked"))?;
+        self.projects.extend(cut?);
         if victim == Victim::Engine {
             // Whoever sends events does not notice.
             self.expect_no_refusal(kill, &ran?);
         }
         self.subject.reap(victim)
+    }
+
+    /// Cuts the power under load; the project that was made just before, if there is power to cut.
+    fn cut_power(&self, kill: &Kill, victim: Victim) -> Result<Option<String>> {
+        let Some(power) = &self.power else {
+            return Ok(None);
+        };
+        let project = (victim != Victim::Engine).then(|| format!("Before kill {}", kill.number));
+        if let Some(project) = &project {
+            self.subject
+                .operate(&["keys", "create", "--project", project])?;
+        }
+        // A sync that was under way when the journal was given up may return success.
+        self.subject.freeze(victim)?;
+        power.cut(victim)?;
+        Ok(project)
+    }
+
+    /// After a kill, and before anything is started again: cuts and restores the power of its disks.
+    fn lose_power(&mut self, victim: Victim) -> Result<()> {
+        let Some(power) = &self.power else {
+            return Ok(());
+        };
+        let victim = power.shared_by(victim);
+        power.cut(victim)?;
+        // Who shares a disk with the killed one cannot go on.
+        self.subject.strike(victim);
+        self.subject.reap(victim)?;
+        power.restore(victim)?;
+        self.report.power_cuts += 1;
+        Ok(())
     }
 
     fn expect_no_refusal(&mut self, kill: &Kill, summary: &Summary) {
@@ -249,6 +298,8 @@ impl<'a> Life<'a> {
         let clickhouse = self.clickhouse()?;
         let verdict = self.runtime.block_on(compare(&ledger, &clickhouse))?;
         self.report.checks += 1;
+        let projects = check::projects(&self.subject, &self.projects)?;
+        self.report.wrongs.extend(projects);
         if !verdict.is_clean() {
             self.report
                 .wrongs

@@ -9,14 +9,17 @@
 //! - [`kill`]: who is killed, and when; drawn from a seed.
 //! - [`subject`]: the processes, in one of two layouts; [`child`]: one of them.
 //! - [`life`]: a folder from its first start to its last comparison.
+//! - [`power`]: power cuts beside the kills, on [`disk`]s that allow it.
 //! - [`check`]: that comparison.
 //! - [`strace`]: a kill at one system call of the engine.
 //! - [`report`]: what came of it.
 
 pub mod check;
 pub mod child;
+pub mod disk;
 pub mod kill;
 pub mod life;
+pub mod power;
 pub mod report;
 pub mod strace;
 pub mod subject;
@@ -49,6 +52,8 @@ pub struct Options {
     pub kinds: Vec<Kind>,
     /// Which processes there are; folders take them in turn.
     pub layouts: Vec<Layout>,
+    /// Whether the disks of who is killed lose their power, too.
+    pub power: bool,
     /// Folders at the same time.
     pub jobs: usize,
     /// Decides kinds, moments and order.
@@ -73,6 +78,7 @@ impl Options {
             check_kills: 10,
             kinds: Kind::all(),
             layouts: Layout::ALL.to_vec(),
+            power: false,
             jobs: 1,
             seed: rand::random(),
             events_per_second: 8_000.0,

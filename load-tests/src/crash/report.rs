@@ -17,6 +17,8 @@ pub struct Report {
     pub kinds: BTreeMap<Kind, Count>,
     /// Kills under historical load alone.
     pub historical_kills: u64,
+    /// Kills after which disks lost their power, too.
+    pub power_cuts: u64,
     /// How long each start took.
     pub starts: Vec<(Started, Duration)>,
     /// Events of acknowledged requests, rejected ones among them.
@@ -69,6 +71,7 @@ impl Report {
             sum.met += count.met;
         }
         self.historical_kills += other.historical_kills;
+        self.power_cuts += other.power_cuts;
         self.starts.extend(other.starts);
         self.acknowledged_events += other.acknowledged_events;
         self.rejected_events += other.rejected_events;
@@ -117,7 +120,7 @@ impl fmt::Display for Report {
         let of = |count: u64| grouped(count as f64);
         writeln!(
             f,
-            "seed {}: {} kills in {} folders, {} of them under historical load alone;\n\
+            "seed {}: {} kills in {} folders, {} of them under historical load alone, {} with a power cut;\n\
              {} events acknowledged, {} of them rejected,\n\
              compared {} times and at each folder's end; {} blocks had to be sent again \
              under a new token",
@@ -125,6 +128,7 @@ impl fmt::Display for Report {
             of(self.kills()),
             self.folders,
             self.historical_kills,
+            of(self.power_cuts),
             of(self.acknowledged_events),
             of(self.rejected_events),
             self.checks,

@@ -28,12 +28,28 @@ impl Strace {
     /// # Errors
     /// There is no `strace`.
     pub fn attach(pid: Pid, nth: u64, dir: &Path) -> Result<Result<Self, String>> {
-        let trace = dir.join("strace");
+        let inject = format!("{RENAMES}:signal=SIGKILL:when={nth}");
+        Self::inject(pid, RENAMES, &inject, &["-f"], &dir.join("strace"))
+    }
+
+    /// Attaches to a process or thread, writes down certain calls, with their times, and interferes with
+    /// some, in the words of `strace -e inject=`. `Err` in `Ok`: why we may not.
+    ///
+    /// # Errors
+    /// There is no `strace`.
+    pub fn inject(
+        pid: Pid,
+        calls: &str,
+        injection: &str,
+        options: &[&str],
+        trace: &Path,
+    ) -> Result<Result<Self, String>> {
         let mut process = Command::new("strace")
-            .args(["-f", "-o"])
-            .arg(&trace)
-            .args(["-e", &format!("trace={RENAMES}")])
-            .args(["-e", &format!("inject={RENAMES}:signal=SIGKILL:when={nth}")])
+            .args(options)
+            .args(["-ttt", "-o"])
+            .arg(trace)
+            .args(["-e", &format!("trace={calls}")])
+            .args(["-e", &format!("inject={injection}")])
             .args(["-p", &pid.as_raw_nonzero().to_string()])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -48,6 +64,7 @@ impl Strace {
                     .name("strace".to_owned())
                     .spawn(move || std::io::copy(&mut said, &mut std::io::sink()))
                     .context("cannot start a thread")?;
+                let trace = trace.to_owned();
                 return Ok(Ok(Self { process, trace }));
             }
             text.push_str(&line);
@@ -65,14 +82,21 @@ impl Strace {
         Ok(self.process.try_wait().context("wait")?.is_some())
     }
 
+    /// After the process has ended: what was written down.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn trace(mut self) -> Result<String> {
+        self.process.wait().context("wait")?;
+        std::fs::read_to_string(&self.trace).context("strace's output")
+    }
+
     /// After the process was killed: whether that was before an inserted part got its name.
     ///
     /// # Errors
     /// What `strace` wrote cannot be read.
-    pub fn met_inserted_part(mut self) -> Result<bool> {
-        self.process.wait().context("wait")?;
-        let trace = std::fs::read_to_string(&self.trace).context("strace's output")?;
-        Ok(is_met(&trace))
+    pub fn met_inserted_part(self) -> Result<bool> {
+        Ok(is_met(&self.trace()?))
     }
 }
 

@@ -152,6 +152,19 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// Stops whoever is to lose power, as a cut stops everyone at once: nobody may answer after it.
+    ///
+    /// # Errors
+    /// They do not stop.
+    pub fn freeze(&self, victim: Victim) -> Result<()> {
+        let ingest = self.ingest.as_ref().filter(|_| victim != Victim::Engine);
+        let engine = self.engine.as_ref().filter(|_| victim != Victim::Ingest);
+        ingest
+            .into_iter()
+            .chain(engine)
+            .try_for_each(Child::freeze_all)
+    }
+
     /// Forgets processes that have ended, or are about to.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ mod binary;
 mod loops;
 mod outages;
 mod pages;
+mod power;
 mod projects;
 mod proxy;
 mod scripted;
