@@ -51,7 +51,7 @@ impl Clocked {
             .env("FAKETIME_TIMESTAMP_FILE", self.home.path().join("offset"))
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        self.server = Some(Server::start_command(command, &self.data_dir()));
+        self.server = Some(Server::start_command(&mut command, &self.data_dir()));
     }
 
     /// Sets the clock this many days from now. Other readers see the old offset or the new one.

@@ -41,7 +41,7 @@ impl Node {
         let [ingest, health] = self.addresses.map(|address| address.to_string());
         let mut command = on_addresses("ingest", &self.dir, &ingest, &health);
         command.args(&self.args);
-        self.server = Some(Server::start_command(command, &self.dir));
+        self.server = Some(Server::start_command(&mut command, &self.dir));
     }
 
     fn server(&self) -> &Server {

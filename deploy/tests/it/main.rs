@@ -20,6 +20,7 @@ mod clients;
 mod clock;
 mod commands;
 mod crash;
+mod disk;
 mod drain;
 mod exports;
 mod first_event;

@@ -95,7 +95,7 @@ fn no_secret_is_in_the_log_or_where_it_does_not_belong() {
     let mut command = on_own_ports("serve", &data_dir);
     command.arg("--config").arg(configuration(home.path()));
     command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
-    let server = Server::start_command(command, &data_dir);
+    let server = Server::start_command(&mut command, &data_dir);
     let mut secrets = meet_secrets(&server, &data_dir);
     assert!(server.stop().success());
     secrets.extend(

@@ -63,13 +63,11 @@ impl Server {
 
     /// Another mode: `ingest` or `admin`.
     pub fn start_mode(mode: &str, data_dir: &Path, args: &[&str]) -> Self {
-        let mut command = on_own_ports(mode, data_dir);
-        command.args(args);
-        Self::start_command(command, data_dir)
+        Self::start_command(on_own_ports(mode, data_dir).args(args), data_dir)
     }
 
-    /// A command that runs a mode on this folder.
-    pub fn start_command(mut command: Command, data_dir: &Path) -> Self {
+    /// Any command that is a server on this folder.
+    pub fn start_command(command: &mut Command, data_dir: &Path) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .process_group(0)

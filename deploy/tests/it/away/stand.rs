@@ -6,6 +6,7 @@ use millrace_load::ledger::Ledger;
 use millrace_load::proxy::Proxy;
 use millrace_load::{Mode, Plan, Progress, Stop, Summary, run_observed, verify};
 use rustix::process::{Signal, kill_process_group};
+use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ pub struct Stand {
     pub proxy: Proxy,
     pub engine: Engine,
     ledger: PathBuf,
+    args: Vec<String>,
     pub dir: TempDir,
 }
 
@@ -128,7 +130,11 @@ fn serve(dir: &Path, proxy: &Proxy, args: &[&str]) -> Server {
 impl Stand {
     /// Starts everything, the server with these arguments.
     pub fn start(args: &[&str]) -> Self {
-        let dir = TempDir::new().unwrap();
+        Self::start_in(TempDir::new().unwrap(), args)
+    }
+
+    /// The same in a folder, whose `ingest` is the server's and may be there.
+    pub fn start_in(dir: TempDir, args: &[&str]) -> Self {
         let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
         let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
         let server = serve(dir.path(), &proxy, args);
@@ -139,15 +145,23 @@ impl Stand {
             proxy,
             engine,
             ledger: dir.path().join("ledger"),
+            args: args.iter().map(ToString::to_string).collect(),
             dir,
         }
     }
 
-    /// Kills the server as a crash does and starts it again.
-    pub fn restart_server(&mut self) {
-        kill_process_group(self.server.pid(), Signal::KILL).unwrap();
+    /// Kills the server as a crash does.
+    pub fn kill_server(&mut self) {
+        // It fails only when all of them have ended.
+        let _ = kill_process_group(self.server.pid(), Signal::KILL);
         self.server.wait();
-        self.server = serve(self.dir.path(), &self.proxy, &[]);
+    }
+
+    /// Kills the server, if it still runs, and starts it again.
+    pub fn restart_server(&mut self) {
+        self.kill_server();
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        self.server = serve(self.dir.path(), &self.proxy, &args);
     }
 
     /// Starts the killed engine again, where the proxy finds it.
@@ -173,6 +187,11 @@ impl Stand {
                 &self.server.credential("project_api_key"),
             )
         }
+    }
+
+    /// Posts one event with a key: status and `Retry-After`.
+    pub fn knock(&self, key: &str) -> (u16, Option<u32>) {
+        knock(&self.server, key)
     }
 
     /// A counter of the server's metrics, summed over the lines that hold `label`.
@@ -208,6 +227,11 @@ impl Stand {
         eventually("shipping", || (stored() > before).then_some(()));
     }
 
+    /// Where acknowledged events are noted.
+    pub fn ledger(&self) -> PathBuf {
+        self.ledger.clone()
+    }
+
     /// Compares the ledger with the engine: every acknowledged event is there once, if the rows
     /// of `table` are all there are.
     pub fn assert_exactly_once(&self, table: &str) -> u64 {
@@ -235,6 +259,23 @@ pub fn exactly_once(ledger: &Path, engine: &Engine, table: &str) -> u64 {
     assert!(verdict.is_clean(), "{verdict}");
     assert!(verdict.acknowledged_events > 0, "nothing was acknowledged");
     verdict.acknowledged_events
+}
+
+/// Posts one event with a key: status and `Retry-After`.
+pub fn knock(server: &Server, key: &str) -> (u16, Option<u32>) {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let body = json!({"api_key": key, "batch": [{"event": "knock", "distinct_id": "me"}]});
+    let answer = agent
+        .post(format!("{}/batch/", server.credential("ingest_url")))
+        .header("Content-Type", "application/json")
+        .send(body.to_string())
+        .unwrap();
+    let after = answer.headers().get("retry-after");
+    let seconds = after.map(|value| value.to_str().unwrap().parse().unwrap());
+    (answer.status().as_u16(), seconds)
 }
 
 // === impl Load ===

@@ -1,0 +1,243 @@
+//! A disk that fails: calls of the kernel that `strace` lets fail, on the real binary.
+//!
+//! The commit thread of the live lane is traced alone, and one client sends one request after the other, so
+//! that each request is one write and one sync of that thread: which request must fail is known.
+
+use super::say_loudly;
+use crate::away::stand::{Load, Stand};
+use crate::server::{DEADLINE, eventually};
+use millrace_load::crash::strace::Strace;
+use millrace_load::ledger::LedgerWriter;
+use rustix::process::Pid;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Instant;
+
+/// A call that fails once: its error, and which one of the thread.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    call: &'static str,
+    error: &'static str,
+    nth: u32,
+}
+
+const fn fault(call: &'static str, error: &'static str, nth: u32) -> Fault {
+    Fault { call, error, nth }
+}
+
+/// The thread of a process with this name.
+fn thread_of(pid: Pid, name: &str) -> Pid {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
+    let found = tasks.map(|task| task.unwrap()).find(|task| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+    });
+    let tid = found.expect(name).file_name();
+    Pid::from_raw(tid.to_str().unwrap().parse().unwrap()).unwrap()
+}
+
+/// Attaches to a thread, or says loudly why not.
+fn attach(pid: Pid, calls: &str, fault: Fault, options: &[&str], trace: &Path) -> Option<Strace> {
+    let Fault { call, error, nth } = fault;
+    let injection = format!("{call}:error={error}:when={nth}");
+    match Strace::inject(pid, calls, &injection, options, trace).unwrap() {
+        Ok(strace) => Some(strace),
+        Err(reason) => {
+            say_loudly(&format!(
+                "NOT TESTED: {fault:?}: strace may not attach: {reason}"
+            ));
+            None
+        }
+    }
+}
+
+/// Posts single events, noting those that are acknowledged; their status, 0 for none.
+struct Client {
+    agent: ureq::Agent,
+    url: String,
+    key: String,
+    run: u32,
+    ledger: LedgerWriter,
+    sent: u32,
+}
+
+impl Client {
+    fn new(stand: &Stand, run: u32) -> Self {
+        let config = ureq::Agent::config_builder().http_status_as_error(false);
+        Self {
+            agent: config.build().into(),
+            url: format!("{}/batch/", stand.server.credential("ingest_url")),
+            key: stand.server.credential("project_api_key"),
+            run,
+            ledger: LedgerWriter::begin(&stand.ledger(), run, 1).unwrap(),
+            sent: 0,
+        }
+    }
+
+    fn post(&mut self) -> u16 {
+        let batch = self.sent;
+        self.sent += 1;
+        let uuid = millrace_load::event_id::EventId {
+            run: self.run,
+            connection: 0,
+            batch,
+            index: 0,
+        };
+        let event: Value =
+            json!({"event": "e", "distinct_id": "me", "uuid": uuid.to_uuid().to_string()});
+        let body = json!({"api_key": self.key, "batch": [event]});
+        let Ok(answer) = self.agent.post(&self.url).send(body.to_string()) else {
+            return 0;
+        };
+        let status = answer.status().as_u16();
+        if status == 200 {
+            self.ledger.acknowledged(0, batch, 1).unwrap();
+        }
+        status
+    }
+}
+
+/// Seconds between the call that failed and the end of the process, by the trace; and that the thread asked
+/// nothing of the disk in between.
+fn seconds_to_end(trace: &str, fault: Fault) -> f64 {
+    let at = |line: &str| line.split(' ').next().unwrap().parse::<f64>().unwrap();
+    let lines: Vec<&str> = trace.lines().collect();
+    let failed = lines.iter().position(|line| line.contains("(INJECTED)"));
+    let failed = failed.unwrap_or_else(|| panic!("{fault:?} never happened: {trace}"));
+    let ended = lines
+        .iter()
+        .position(|line| line.contains("+++ exited with 1"));
+    let ended = ended.unwrap_or_else(|| panic!("{fault:?}: no end: {trace}"));
+    let between = &lines[failed + 1..ended];
+    let again = between
+        .iter()
+        .any(|line| line.contains("sync(") || line.contains("write"));
+    assert!(!again, "{fault:?} was tried again: {trace}");
+    at(lines[ended]) - at(lines[failed])
+}
+
+/// Requests until one is refused; the server must end after it. How long that took, by the trace.
+fn fail_once(stand: &mut Stand, run: u32, fault: Fault, is_first_segment: bool) -> Option<f64> {
+    let mut client = Client::new(stand, run);
+    if !is_first_segment {
+        assert_eq!(client.post(), 200);
+    }
+    let thread = thread_of(stand.server.pid(), "commit-live");
+    let trace = stand.dir.path().join(format!("trace-{run}"));
+    let calls = "fdatasync,fsync,pwritev,pwrite64,fallocate,ftruncate,?open,openat";
+    let strace = attach(thread, calls, fault, &[], &trace)?;
+    if !is_first_segment {
+        for _ in 1..fault.nth {
+            assert_eq!(client.post(), 200, "before {fault:?}");
+        }
+    }
+    let status = client.post();
+    assert!([0, 503].contains(&status), "{fault:?}: {status}");
+    let started = Instant::now();
+    // Nothing that comes later is acknowledged either, until nobody answers.
+    loop {
+        match client.post() {
+            0 => break,
+            status => assert_eq!(status, 503, "after {fault:?}"),
+        }
+        assert!(started.elapsed() < DEADLINE, "{fault:?}: it goes on");
+    }
+    assert_eq!(stand.server.wait().code(), Some(1), "{fault:?}");
+    Some(seconds_to_end(&strace.trace().unwrap(), fault))
+}
+
+#[test]
+fn a_failed_write_or_sync_acknowledges_nothing_and_ends_the_process() {
+    let mut stand = Stand::start(&[]);
+    let segment = [
+        fault("openat", "EIO", 1),
+        fault("fallocate", "EIO", 1),
+        fault("pwritev", "EIO", 1),
+        fault("fdatasync", "EIO", 1),
+        fault("fsync", "EIO", 1),
+        fault("fdatasync", "EIO", 2),
+        fault("pwritev", "ENOSPC", 2),
+    ];
+    let frames = [1, 2, 3, 5, 8, 13].map(|nth| {
+        let call = ["fdatasync", "pwritev"][nth as usize % 2];
+        [fault(call, "EIO", nth), fault("fdatasync", "ENOSPC", nth)]
+    });
+    let faults = segment
+        .map(|fault| (fault, true))
+        .into_iter()
+        .chain(frames.into_iter().flatten().map(|fault| (fault, false)));
+    let mut longest: f64 = 0.0;
+    for (run, (fault, is_first_segment)) in (1..).zip(faults) {
+        let Some(seconds) = fail_once(&mut stand, run, fault, is_first_segment) else {
+            return;
+        };
+        longest = longest.max(seconds);
+        stand.restart_server();
+    }
+    println!("MEASURED: ended within {longest:.3} s of the failed call at the most");
+    stand.assert_exactly_once("millrace.events");
+}
+
+#[test]
+fn a_want_of_room_for_a_segment_is_answered_503_and_passes() {
+    let mut stand = Stand::start(&[]);
+    let faults = [
+        fault("openat", "ENOSPC", 1),
+        fault("openat", "EMFILE", 1),
+        fault("fallocate", "ENOSPC", 1),
+        fault("fallocate", "EDQUOT", 1),
+        fault("pwritev", "ENOSPC", 1),
+    ];
+    for (run, fault) in (1..).zip(faults) {
+        let mut client = Client::new(&stand, run);
+        let thread = thread_of(stand.server.pid(), "commit-live");
+        let trace = stand.dir.path().join(format!("trace-{run}"));
+        let Some(_strace) = attach(thread, fault.call, fault, &[], &trace) else {
+            return;
+        };
+        assert_eq!(client.post(), 503, "{fault:?}");
+        assert_eq!(client.post(), 200, "after {fault:?}");
+        // Only the first request after a start makes a segment for sure.
+        stand.restart_server();
+    }
+    stand.assert_exactly_once("millrace.events");
+}
+
+#[test]
+fn whatever_call_fails_nothing_acknowledged_is_lost_or_doubled() {
+    let mut stand = Stand::start(&[]);
+    let calls = [
+        ("fdatasync", "EIO"),
+        ("pwritev", "EIO"),
+        ("pwritev", "ENOSPC"),
+        ("fsync", "EIO"),
+        ("?rename,?renameat,?renameat2", "EIO"),
+        ("?unlink,unlinkat", "EIO"),
+        ("ftruncate", "EIO"),
+        ("fallocate", "EIO"),
+        ("fallocate", "ENOSPC"),
+        ("pread64", "EIO"),
+    ];
+    let mut ended = 0;
+    for (number, (call, error)) in calls.into_iter().enumerate() {
+        let nth = 1 + number as u32 % 3;
+        let trace = stand.dir.path().join(format!("all-{number}"));
+        let fault = fault(call, error, nth);
+        let Some(mut strace) = attach(stand.server.pid(), call, fault, &["-f"], &trace) else {
+            return;
+        };
+        let load = Load::start(stand.plan(4_000.0));
+        eventually("enough of it", || {
+            let is_over = strace.has_ended().unwrap() || load.acknowledged() > 8_000;
+            is_over.then_some(())
+        });
+        load.end();
+        if strace.has_ended().unwrap() {
+            ended += 1;
+            assert_eq!(stand.server.wait().code(), Some(1), "{fault:?}");
+        }
+        drop(strace);
+        stand.restart_server();
+    }
+    assert!(ended >= 3, "{ended} of them met anything");
+    stand.assert_exactly_once("millrace.events");
+}
