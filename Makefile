@@ -39,6 +39,7 @@ test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python
 torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS=n, SEED=n
 	$(MAKE) torture-log
 	$(MAKE) torture-crash
+	$(MAKE) torture-power
 	$(MAKE) torture-away
 
 .PHONY: torture-log
@@ -50,6 +51,12 @@ torture-log: # Let the log's disk fail in a million ways, and damage every byte;
 torture-crash: # Kill servers at random and at every fail point, and count what they acknowledged
 	cargo build -p millrace -p millrace-load --features millrace/failpoints
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash \
+		--server "$$target/debug/millrace" --jobs 4 --kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+
+.PHONY: torture-power
+torture-power: # Cut the power of disks instead: loop-mounted ext4, both ours and ClickHouse's; needs root
+	cargo build -p millrace -p millrace-load --features millrace/failpoints
+	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash --power \
 		--server "$$target/debug/millrace" --jobs 4 --kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
 
 .PHONY: torture-away

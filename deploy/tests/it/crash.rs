@@ -1,6 +1,7 @@
-//! What 200 promised survives kill -9 of everything, at any moment: each acknowledged event is in
+//! What 200 promised survives kill -9 of everything, and the power, at any moment: each acknowledged event is in
 //! ClickHouse exactly once, accepted or rejected. `make torture` does the same for longer.
 
+use crate::disk::{SmallDisk, is_where_mounts_go_with_us};
 use crate::server::millrace;
 use millrace_load::Stop;
 use millrace_load::crash::kill::{Kind, POINTS};
@@ -16,7 +17,7 @@ const KILLS: u32 = 60;
 /// The same kills in every run; moments differ all the same.
 const SEED: u64 = 20_261_121;
 
-fn kill(kinds: &[Kind], kills: u32, folder_kills: u32) -> Report {
+fn kill(kinds: &[Kind], kills: u32, folder_kills: u32, power: bool) -> Report {
     if !cfg!(feature = "failpoints") {
         panic!("the program under test needs its fail points: --all-features, as in `make test`");
     }
@@ -25,6 +26,7 @@ fn kill(kinds: &[Kind], kills: u32, folder_kills: u32) -> Report {
     let options = Options {
         kinds: kinds.to_vec(),
         folder_kills,
+        power,
         jobs: 4,
         seed: SEED,
         ..Options::new(server, dir.path().to_owned(), kills)
@@ -42,7 +44,7 @@ fn kill(kinds: &[Kind], kills: u32, folder_kills: u32) -> Report {
 
 #[test]
 fn every_acknowledged_event_is_stored_once_after_kills_of_every_kind() {
-    let report = kill(&Kind::all(), KILLS, 15);
+    let report = kill(&Kind::all(), KILLS, 15, false);
     assert!(
         report.acknowledged_events >= 1_000 * u64::from(KILLS),
         "{report}"
@@ -52,9 +54,28 @@ fn every_acknowledged_event_is_stored_once_after_kills_of_every_kind() {
 
 #[test]
 fn rows_whose_token_was_spent_before_their_part_had_a_name_are_sent_again() {
-    let report = kill(&[Kind::PartRename], 8, 2);
+    let report = kill(&[Kind::PartRename], 8, 2, false);
     assert!(
         report.resent_blocks > 0 || !report.notes.is_empty(),
+        "{report}"
+    );
+}
+
+#[test]
+fn every_acknowledged_event_is_stored_once_after_power_cuts() {
+    if !is_where_mounts_go_with_us(
+        "crash::every_acknowledged_event_is_stored_once_after_power_cuts",
+    ) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    if SmallDisk::ext4(&dir.path().join("tried"), 16 << 20).is_none() {
+        return;
+    }
+    let report = kill(&Kind::all(), KILLS, 15, true);
+    assert_eq!(report.power_cuts, u64::from(KILLS));
+    assert!(
+        report.acknowledged_events >= 1_000 * u64::from(KILLS),
         "{report}"
     );
 }
