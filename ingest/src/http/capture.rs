@@ -15,7 +15,7 @@ use http::HeaderValue;
 use hyper::body::Incoming;
 use millrace_parse::{ApiError, Facts, KeyLookup, ParseError, Parsed, Protocol};
 use millrace_pipeline::{Refusal, Slot};
-use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, Table, TeamId};
+use millrace_rows::{Batch, Lane, TeamId};
 use std::rc::Rc;
 
 /// Keys that one request may make us look up; a request has one, and more is a mistake of ours.
