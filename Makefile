@@ -61,7 +61,7 @@ torture-power: # Cut the power of disks instead: loop-mounted ext4, both ours an
 
 .PHONY: torture-away
 torture-away: # Take ClickHouse away in every way, each for two minutes
-	MILLRACE_AWAY_SECONDS=120 cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
+	MILLRACE_AWAY_SECONDS=120 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
 
 .PHONY: fuzz
 fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=100000000

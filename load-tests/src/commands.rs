@@ -150,20 +150,28 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("cannot start a runtime")
 }
 
-/// Asks the run to end on Ctrl-C, so that it still reports; requests under way are waited for.
+/// Asks the run to end on Ctrl-C or SIGTERM, so that it still reports, and ends what it started;
+/// requests under way are waited for.
 fn stop_on_interrupt() -> Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
     let runtime = runtime()?;
     // Here and not on the thread, so that no signal comes before its handler.
-    let mut interrupts = {
+    let (mut interrupts, mut terminations) = {
         let _entered = runtime.enter();
-        signal(SignalKind::interrupt()).context("SIGINT")?
+        let interrupts = signal(SignalKind::interrupt()).context("SIGINT")?;
+        let terminations = signal(SignalKind::terminate()).context("SIGTERM")?;
+        (interrupts, terminations)
     };
     std::thread::Builder::new()
         .name("interrupt".to_owned())
         .spawn(move || {
-            let _ = runtime.block_on(interrupts.recv());
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = interrupts.recv() => {}
+                    _ = terminations.recv() => {}
+                }
+            });
             asked.ask();
         })
         .context("cannot start a thread")?;

@@ -48,13 +48,13 @@ pub struct CrashArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Events sent per second to one server.
-    #[arg(long, value_name = "EVENTS/S", default_value_t = 8_000.0)]
+    #[arg(long, value_name = "EVENTS/S", default_value_t = 8_000.0, value_parser = rate)]
     pub rate: f64,
     /// Part of the requests that are historical, 0 to 1.
-    #[arg(long, value_name = "PART", default_value_t = 0.25)]
+    #[arg(long, value_name = "PART", default_value_t = 0.25, value_parser = part)]
     pub historical_share: f64,
     /// Part of the requests with one event to be rejected, 0 to 1.
-    #[arg(long, value_name = "PART", default_value_t = 0.25)]
+    #[arg(long, value_name = "PART", default_value_t = 0.25, value_parser = part)]
     pub rejected_share: f64,
     /// No progress line, and nothing of single kills.
     #[arg(short, long)]
@@ -133,6 +133,19 @@ impl CrashArgs {
         }
         options
     }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text
+        .parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_normal() && *rate > 0.0);
+    rate.ok_or_else(|| "give a number above 0".to_owned())
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| "give a number from 0 to 1".to_owned())
 }
 
 fn kind(text: &str) -> Result<Kind, String> {

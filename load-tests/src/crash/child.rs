@@ -77,15 +77,16 @@ impl Child {
         Ok(self.process.try_wait().context("wait")?.is_some())
     }
 
-    /// Kills it alone.
-    pub fn kill(&self) {
-        // It fails only when it has ended.
-        let _ = kill_process(self.pid(), Signal::KILL);
+    /// Kills it alone; whether it was there to be killed.
+    #[must_use]
+    pub fn kill(&mut self) -> bool {
+        matches!(self.has_ended(), Ok(false)) && kill_process(self.pid(), Signal::KILL).is_ok()
     }
 
-    /// Kills it with all its children.
-    pub fn kill_all(&self) {
-        let _ = kill_process_group(self.pid(), Signal::KILL);
+    /// Kills it with all its children; whether it was there to be killed.
+    pub fn kill_all(&mut self) -> bool {
+        let was_there = matches!(self.has_ended(), Ok(false));
+        kill_process_group(self.pid(), Signal::KILL).is_ok() && was_there
     }
 
     /// Stops it with all its children where they are; what they are doing in the kernel they may finish.

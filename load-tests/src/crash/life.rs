@@ -109,14 +109,14 @@ impl<'a> Life<'a> {
     }
 
     fn kill(&mut self, kill: &Kill) -> Result<()> {
+        let said_before = self.subject.said()?.len();
         let up = self.subject.up(kill.fail_point().as_deref())?;
         let (kind, is_met) = match (up, kill.kind) {
             (Up::Killed, kind) => (kind, true),
             (Up::Running, Kind::Random(victim)) => {
                 let power = self.power.as_ref();
                 let victim = power.map_or(victim, |power| power.shared_by(victim));
-                self.at_random(kill, victim)?;
-                (Kind::Random(victim), true)
+                (Kind::Random(victim), self.at_random(kill, victim)?)
             }
             (Up::Running, kind @ Kind::At(point)) => {
                 let reach_max = if point.at_start {
@@ -124,7 +124,7 @@ impl<'a> Life<'a> {
                 } else {
                     REACH_MAX
                 };
-                (kind, self.at_point(kill, reach_max)?)
+                (kind, self.at_point(kill, reach_max, said_before)?)
             }
             (Up::Running, Kind::PartRename) => self.at_rename(kill)?,
         };
@@ -139,28 +139,31 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn at_random(&mut self, kill: &Kill, victim: Victim) -> Result<()> {
+    /// Loads the server and kills; whether there was somebody to be killed.
+    fn at_random(&mut self, kill: &Kill, victim: Victim) -> Result<bool> {
         let plan = self.plan(kill)?;
         let stop = Stop::default();
-        let this = &*self;
-        let (ran, cut) = std::thread::scope(|scope| {
+        let this = &mut *self;
+        let (ran, struck) = std::thread::scope(|scope| {
             let striking = scope.spawn(|| {
                 std::thread::sleep(kill.delay);
                 let cut = this.cut_power(kill, victim);
-                this.subject.strike(victim);
+                let is_hit = this.subject.strike(victim);
                 stop.ask();
-                cut
+                cut.map(|project| (project, is_hit))
             });
             let ran = run_observed(&plan, &stop, &mut |_| {});
             (ran, striking.join())
         });
-        let cut = cut.map_err(|_panic| anyhow!("the thread that kills panicked"))?;
-        self.projects.extend(cut?);
+        let struck = struck.map_err(|_panic| anyhow!("the thread that kills panicked"))?;
+        let (project, is_hit) = struck?;
+        self.projects.extend(project);
         if victim == Victim::Engine {
             // Whoever sends events does not notice.
             self.expect_no_refusal(kill, &ran?);
         }
-        self.subject.reap(victim)
+        self.subject.reap(victim)?;
+        Ok(is_hit)
     }
 
     /// Cuts the power under load; the project that was made just before, if there is power to cut.
@@ -185,6 +188,7 @@ impl<'a> Life<'a> {
             return Ok(());
         };
         let victim = power.shared_by(victim);
+        self.subject.freeze(victim)?;
         power.cut(victim)?;
         // Who shares a disk with the killed one cannot go on.
         self.subject.strike(victim);
@@ -202,24 +206,20 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Loads the server until it has killed itself; whether it did.
-    fn at_point(&mut self, kill: &Kill, reach_max: Duration) -> Result<bool> {
+    /// Loads the server until it has killed itself; whether it did, and said so after so many bytes.
+    fn at_point(&mut self, kill: &Kill, reach_max: Duration, said_before: usize) -> Result<bool> {
         let plan = self.plan(kill)?;
         let stop = Stop::default();
         let subject = &mut self.subject;
-        let mut is_met = false;
         // The run may end with errors, as its server dies under it: what counts is the ledger.
         let _ended = run_observed(&plan, &stop, &mut |progress| {
-            is_met = subject.ingest_has_ended().unwrap_or(true);
-            if is_met || progress.elapsed >= reach_max {
+            if subject.ingest_has_ended().unwrap_or(true) || progress.elapsed >= reach_max {
                 stop.ask();
             }
         });
-        // It may have died before the generator could connect.
-        is_met |= self.subject.ingest_has_ended()?;
         self.subject.strike(Victim::Ingest);
         self.subject.reap(Victim::Ingest)?;
-        Ok(is_met)
+        self.subject.is_at_fail_point(said_before)
     }
 
     /// Loads the server until its engine was killed at a rename; what kind of kill it was in the end.
@@ -233,8 +233,8 @@ impl<'a> Life<'a> {
                 (self.say)(&note);
                 self.report.notes.insert(note);
                 let delay = UNTRACED_DELAY;
-                self.at_random(&Kill { delay, ..*kill }, Victim::Engine)?;
-                return Ok((Kind::Random(Victim::Engine), true));
+                let is_hit = self.at_random(&Kill { delay, ..*kill }, Victim::Engine)?;
+                return Ok((Kind::Random(Victim::Engine), is_hit));
             }
         };
         let plan = self.plan(kill)?;

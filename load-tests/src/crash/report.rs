@@ -94,10 +94,10 @@ impl Report {
         never.map(|(kind, _)| *kind)
     }
 
-    /// Whether nothing is wrong and every kind was there.
+    /// Whether nothing is wrong, every kind was there, and there was something to lose.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.wrongs.is_empty() && self.unmet().next().is_none()
+        self.wrongs.is_empty() && self.unmet().next().is_none() && self.acknowledged_events > 0
     }
 }
 
@@ -136,6 +136,9 @@ impl fmt::Display for Report {
         )?;
         for kind in self.unmet() {
             writeln!(f, "NEVER MET: {kind}")?;
+        }
+        if self.acknowledged_events == 0 {
+            writeln!(f, "NOTHING WAS ACKNOWLEDGED, so nothing could be lost")?;
         }
         for text in self.notes.iter().chain(&self.wrongs) {
             writeln!(f, "{text}\n")?;
@@ -186,6 +189,8 @@ mod tests {
     fn a_kind_that_never_came_at_its_place_is_not_clean() {
         let mut report = Report::new(1);
         report.killed(Kind::Random(Victim::Both), true);
+        assert!(!report.is_clean(), "nothing was acknowledged");
+        report.acknowledged_events = 1;
         assert!(report.is_clean());
         report.killed(Kind::PartRename, false);
         assert!(!report.is_clean());

@@ -107,10 +107,31 @@ impl Drop for Strace {
     }
 }
 
-/// A call that was cut off has no result but a question mark.
+/// A call that was cut off has no result but a question mark, or none at all: one that another
+/// thread interrupted is continued in a later line of its own thread.
 fn is_met(trace: &str) -> bool {
-    let mut calls = trace.lines().filter(|line| line.contains(INSERTED_PART));
-    calls.any(|line| line.trim_end().ends_with("= ?") || line.contains("unfinished"))
+    let is_cut_off = |line: &str| line.trim_end().ends_with("= ?");
+    let mut lines = trace.lines();
+    while let Some(line) = lines.next() {
+        if !line.contains(INSERTED_PART) {
+            continue;
+        }
+        if is_cut_off(line) {
+            return true;
+        }
+        if line.contains("<unfinished") {
+            let thread = line.split_ascii_whitespace().next();
+            let of_thread = |it: &&str| it.split_ascii_whitespace().next() == thread;
+            let mut rest = lines.clone().filter(of_thread);
+            if rest
+                .find(|it| it.contains(" resumed>"))
+                .is_none_or(is_cut_off)
+            {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -126,5 +147,15 @@ mod tests {
             assert_eq!(is_met(trace), met, "{trace}");
         }
         assert!(is_met(&[done, cut].concat()));
+        let begun = "7 1.1 rename(\"s/tmp_insert_202611_1_1_0/\",  <unfinished ...>\n";
+        let of_another = "8 1.2 <... rename resumed>) = 0\n";
+        for (end, met) in [
+            ("", true),
+            ("7 1.3 <... rename resumed>) = ?\n", true),
+            ("7 1.3 <... rename resumed>) = 0\n", false),
+        ] {
+            let trace = [begun, of_another, end].concat();
+            assert_eq!(is_met(&trace), met, "{trace}");
+        }
     }
 }

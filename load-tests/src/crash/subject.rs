@@ -8,6 +8,7 @@ use crate::credentials::Credentials;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -138,18 +139,20 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Kills; whoever shall run on does.
-    pub fn strike(&self, victim: Victim) {
+    /// Kills; whoever shall run on does. Whether all who were to be killed were there.
+    pub fn strike(&mut self, victim: Victim) -> bool {
         let engine = self.engine_pid();
-        if let (Victim::Engine | Victim::Both, Some(pid)) = (victim, engine) {
-            // It fails only when the engine has just ended by itself.
-            let _ = kill_process(pid, Signal::KILL);
+        let mut is_hit = true;
+        if victim != Victim::Ingest {
+            is_hit &= engine.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok());
         }
-        match (&self.ingest, victim) {
-            (Some(ingest), Victim::Ingest) => ingest.kill(),
-            (Some(ingest), Victim::Both) => ingest.kill_all(),
-            _ => {}
+        match (&mut self.ingest, victim) {
+            (Some(ingest), Victim::Ingest) => is_hit &= ingest.kill(),
+            (Some(ingest), Victim::Both) => is_hit &= ingest.kill_all(),
+            (None, Victim::Ingest | Victim::Both) => is_hit = false,
+            (_, Victim::Engine) => {}
         }
+        is_hit
     }
 
     /// Stops whoever is to lose power, as a cut stops everyone at once: nobody may answer after it.
@@ -165,10 +168,10 @@ impl<'a> Subject<'a> {
             .try_for_each(Child::freeze_all)
     }
 
-    /// Forgets processes that have ended, or are about to.
+    /// Forgets processes that were killed.
     ///
     /// # Errors
-    /// The system does not say.
+    /// One of them ended otherwise, which nobody told it to.
     pub fn reap(&mut self, victim: Victim) -> Result<()> {
         let ends = [
             (&mut self.ingest, victim != Victim::Engine),
@@ -176,7 +179,12 @@ impl<'a> Subject<'a> {
         ];
         for (child, ended) in ends {
             if let Some(mut child) = child.take_if(|_| ended) {
-                child.wait()?;
+                let status = child.wait()?;
+                ensure!(
+                    status.signal() == Some(Signal::KILL.as_raw()),
+                    "a process ended by itself ({status}):\n{}",
+                    last_lines(&self.dir.join("stderr"))
+                );
             }
         }
         Ok(())
@@ -275,7 +283,10 @@ impl<'a> Subject<'a> {
     }
 
     /// Whether a process said, after so many bytes, that it came to its fail point.
-    fn is_at_fail_point(&self, said_before: usize) -> Result<bool> {
+    ///
+    /// # Errors
+    /// As [`said`](Self::said).
+    pub fn is_at_fail_point(&self, said_before: usize) -> Result<bool> {
         let said = self.said()?;
         let new = said.get(said_before..).unwrap_or_default();
         Ok(new.lines().any(|line| line.starts_with("fail point ")))

@@ -8,10 +8,11 @@ const RATE: f64 = 2_000.0;
 /// Events acknowledged under each fault, at least.
 const EVENTS: u64 = 400;
 
-/// Each with the number of times that it is to strike, where the proxy can count that.
+/// Each with the number of times that it is to strike; of one that refuses connections, so many tries
+/// of the shipper.
 const FAULTS: [(&str, u64); 26] = [
     // Away, or slow.
-    ("down", 0),
+    ("down", 4),
     ("deaf", 1),
     ("slow=300ms", 3),
     // A gateway in front of it has its own opinion.
@@ -71,12 +72,16 @@ fn no_fault_on_the_way_to_clickhouse_loses_or_doubles_an_event() {
     let stand = Stand::start(&[]);
     let load = Load::start(stand.plan(RATE));
     for (rule, strikes) in FAULTS {
-        let before = stand.proxy.counts().faults;
+        let (before, retries) = (stand.proxy.counts().faults, stand.retries());
         stand.proxy.set(rule.parse().unwrap());
         load.until_acknowledged(EVENTS);
-        eventually(rule, || {
-            (stand.proxy.counts().faults >= before + strikes).then_some(())
-        });
+        if rule == "down" {
+            stand.until_retries(retries, strikes);
+        } else {
+            eventually(rule, || {
+                (stand.proxy.counts().faults >= before + strikes).then_some(())
+            });
+        }
         std::thread::sleep(fault_length());
         stand.proxy.lift();
         stand.until_shipping();
