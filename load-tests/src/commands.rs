@@ -18,6 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// How long a run may take to end once it was told to by SIGTERM.
+const TERMINATION_PATIENCE: Duration = Duration::from_secs(5);
+/// Exit code of what did not end by itself, as shells give it to SIGTERM.
+const SIGNALLED: i32 = 143;
+
 /// Sends load and reports. Failed requests are part of the report, not of the exit code.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = args.plan()?;
@@ -151,7 +156,12 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Asks the run to end on Ctrl-C or SIGTERM, so that it still reports, and ends what it started;
-/// requests under way are waited for.
+/// requests under way are waited for. A second signal ends the process at once, and so does a SIGTERM
+/// that was not followed in time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "main waits for something that does not come"
+)]
 fn stop_on_interrupt() -> Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
@@ -167,12 +177,18 @@ fn stop_on_interrupt() -> Result<Stop> {
         .name("interrupt".to_owned())
         .spawn(move || {
             runtime.block_on(async {
+                let patience = tokio::select! {
+                    _ = interrupts.recv() => Duration::MAX,
+                    _ = terminations.recv() => TERMINATION_PATIENCE,
+                };
+                asked.ask();
                 tokio::select! {
                     _ = interrupts.recv() => {}
                     _ = terminations.recv() => {}
+                    () = tokio::time::sleep(patience) => {}
                 }
             });
-            asked.ask();
+            std::process::exit(SIGNALLED);
         })
         .context("cannot start a thread")?;
     Ok(stop)
