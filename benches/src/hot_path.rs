@@ -19,6 +19,7 @@ const LOG_BYTES_MAX: u64 = 2 << 30;
 pub fn facts() -> Facts<'static> {
     Facts {
         received_at: RECEIVED_AT,
+        created_at: RECEIVED_AT,
         request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
         engage: false,
         sent_at_query: None,
