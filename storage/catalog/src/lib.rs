@@ -11,7 +11,9 @@
 //! | `proxy_records` | domains that shall lead to us |
 //! | `batch_exports` | what is exported where, and how it went |
 //! | `secrets` | what must be read again, encrypted; no I/O |
+//! | `ingest_nodes` | who takes events, and how far each has shipped |
 //! | `historical_migrations` | imports: asked for, decided, counted |
+//! | [`leases`] | what one process at a time does |
 //! | `invites` | inviting and accepting |
 //! | `domains` | e-mail domains: claimed, proved, how their people log in |
 //! | `roles` | names under which members are gathered |
@@ -28,7 +30,7 @@
 //! - A change of anything that the ingestion path caches increments the `keys` counter in the
 //!   same transaction; so whoever sees the new number sees the change.
 //! - Every write takes an [`Actor`] and leaves an entry in the activity log, in the same transaction.
-//!   Runs of batch exports that Millrace makes by itself are their own record.
+//!   Runs of batch exports that Millrace makes by itself are their own record; nodes are nobody's.
 //! - Personal keys are kept as hashes only; their values exist in the answer that made them.
 //! - Every function behaves alike on both databases; every test runs on both.
 
@@ -46,8 +48,10 @@ mod error;
 pub mod features;
 mod historical_migrations;
 mod idempotency;
+mod ingest_nodes;
 mod invites;
 pub mod key;
+pub mod leases;
 mod level;
 mod members;
 mod migrations;
@@ -73,9 +77,10 @@ pub use self::time::UtcTime;
 pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityScope};
 pub use actor::Actor;
 pub use batch_exports::{
-    BackfillRange, BatchExportChange, DestinationChange, DestinationLimits, ExportInterval,
-    ExportLogFilter, ExportPlace, ExportWriter, IntervalError, NewBatchExport, NewExportLog,
-    NewRun, RunFilter, RunOrder, RunProgress, SeenBatchExport, Unpaused,
+    BackfillRange, BatchExportChange, CheckedDestination, ClaimedRun, DestinationChange,
+    DestinationLimits, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, IntervalError,
+    NewBatchExport, NewExportLog, NewRun, OpenBackfill, RunFilter, RunOrder, RunOutcome,
+    RunProgress, SeenBatchExport, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
@@ -86,6 +91,7 @@ pub use entities::batch_export_logs::{LogLevel, Model as BatchExportLog};
 pub use entities::batch_export_runs::{Model as BatchExportRun, RunStatus};
 pub use entities::batch_exports::{DestinationType, ExportModel, Model as BatchExport};
 pub use entities::historical_migrations::{MigrationState, Model as HistoricalMigration};
+pub use entities::ingest_nodes::{Model as IngestNode, NodeState};
 pub use entities::organization_domains::Model as Domain;
 pub use entities::organization_invites::{
     Model as InviteRecord, ProjectAccess, ProjectAccessLevel, ProjectAccesses,

@@ -16,10 +16,12 @@ const KEY_BYTES: usize = 32;
 /// The length of a nonce, in bytes: long enough to be drawn at random for ever.
 const NONCE_BYTES: usize = 24;
 
-/// The key that secrets are encrypted with. Whoever has it and the database has the secrets.
+/// The key that secrets are encrypted with, and those that were used before it and still open
+/// what they sealed. Whoever has them and the database has the secrets.
 #[derive(Clone)]
 pub struct SecretKey {
     bytes: [u8; KEY_BYTES],
+    older: Vec<[u8; KEY_BYTES]>,
 }
 
 /// Why a secret could not be read. Never tells of the secret.
@@ -42,24 +44,63 @@ impl SecretKey {
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; KEY_BYTES];
         getrandom::fill(&mut bytes)?;
-        Ok(Self { bytes })
+        Ok(Self {
+            bytes,
+            older: Vec::new(),
+        })
     }
 
-    /// Reads what [`SecretKey::to_text`] writes; white space at its ends does not count.
+    /// A new key that opens what this one does.
     ///
     /// # Errors
     ///
-    /// It is no base64, or not of a key's length.
-    pub fn parse(text: &str) -> Result<Self, SecretError> {
-        let bytes = BASE64_STANDARD.decode(text.trim());
-        let bytes = bytes.ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.map(|bytes| Self { bytes }).ok_or(SecretError::Key)
+    /// The system gives no random bytes.
+    pub fn successor(&self) -> Result<Self, getrandom::Error> {
+        let mut next = Self::generate()?;
+        next.older.push(self.bytes);
+        next.older.extend_from_slice(&self.older);
+        Ok(next)
     }
 
-    /// As it is kept in a file: base64.
+    /// The key without those before it.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        Self {
+            bytes: self.bytes,
+            older: Vec::new(),
+        }
+    }
+
+    /// Whether there are keys from before it.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.older.is_empty()
+    }
+
+    /// Reads what [`SecretKey::to_text`] writes: keys with commas or white space between them, the
+    /// one that seals first.
+    ///
+    /// # Errors
+    ///
+    /// One of them is no base64, or not of a key's length, or there is none.
+    pub fn parse(text: &str) -> Result<Self, SecretError> {
+        let between = |character: char| character.is_whitespace() || character == ',';
+        let texts = text.split(between).filter(|text| !text.is_empty());
+        let key = |text| BASE64_STANDARD.decode(text).ok()?.try_into().ok();
+        let keys: Option<Vec<_>> = texts.map(key).collect();
+        let mut keys = keys.ok_or(SecretError::Key)?.into_iter();
+        Ok(Self {
+            bytes: keys.next().ok_or(SecretError::Key)?,
+            older: keys.collect(),
+        })
+    }
+
+    /// As it is kept in a file: base64, a key a line.
     #[must_use]
     pub fn to_text(&self) -> String {
-        BASE64_STANDARD.encode(self.bytes)
+        let keys = std::iter::once(&self.bytes).chain(&self.older);
+        let texts: Vec<String> = keys.map(|key| BASE64_STANDARD.encode(key)).collect();
+        texts.join("\n")
     }
 
     /// Encrypts a secret for one place.
@@ -71,7 +112,9 @@ impl SecretKey {
             aad: place.as_bytes(),
         };
         // Fails for messages of more than 256 GiB only; what is then kept does not open.
-        let encrypted = self.cipher().encrypt(&nonce, payload).unwrap_or_default();
+        let encrypted = XChaCha20Poly1305::new(&self.bytes.into())
+            .encrypt(&nonce, payload)
+            .unwrap_or_default();
         let mut sealed = nonce.to_vec();
         sealed.extend_from_slice(&encrypted);
         Ok(BASE64_STANDARD.encode(sealed))
@@ -85,17 +128,17 @@ impl SecretKey {
             .and_then(|sealed| sealed.split_at_checked(NONCE_BYTES));
         let (nonce, encrypted) = parts.ok_or(SecretError::Sealed)?;
         let nonce = XNonce::try_from(nonce).map_err(|_| SecretError::Sealed)?;
-        let payload = Payload {
-            msg: encrypted,
-            aad: place.as_bytes(),
+        let open = |key: &[u8; KEY_BYTES]| {
+            let payload = Payload {
+                msg: encrypted,
+                aad: place.as_bytes(),
+            };
+            let cipher = XChaCha20Poly1305::new(&(*key).into());
+            cipher.decrypt(&nonce, payload).ok()
         };
-        let opened = self.cipher().decrypt(&nonce, payload);
-        let opened = opened.map_err(|_| SecretError::Sealed)?;
+        let mut keys = std::iter::once(&self.bytes).chain(&self.older);
+        let opened = keys.find_map(open).ok_or(SecretError::Sealed)?;
         String::from_utf8(opened).map_err(|_| SecretError::Sealed)
-    }
-
-    fn cipher(&self) -> XChaCha20Poly1305 {
-        XChaCha20Poly1305::new(&self.bytes.into())
     }
 }
 
@@ -153,5 +196,20 @@ mod tests {
         for text in ["", "AAAA", "no base64!", &"A".repeat(43)] {
             assert_eq!(SecretKey::parse(text).unwrap_err(), SecretError::Key);
         }
+    }
+
+    #[test]
+    fn a_successor_opens_what_was_sealed_before_until_it_is_alone() {
+        let old = SecretKey::generate().unwrap();
+        let sealed = old.seal("here", "s3cret").unwrap();
+        let new = old.successor().unwrap();
+        let read = SecretKey::parse(&new.to_text().replace('\n', ", ")).unwrap();
+        assert_eq!(read.open("here", &sealed).unwrap(), "s3cret");
+        assert_eq!(read.alone().open("here", &sealed), Err(SecretError::Sealed));
+        let sealed = read.seal("here", "s3cret").unwrap();
+        assert_eq!(old.open("here", &sealed), Err(SecretError::Sealed));
+        assert_eq!(new.alone().open("here", &sealed).unwrap(), "s3cret");
+        SecretKey::parse("").unwrap_err();
+        SecretKey::parse(&format!("{} nonsense", old.to_text())).unwrap_err();
     }
 }

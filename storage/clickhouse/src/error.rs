@@ -97,6 +97,22 @@ pub struct QueryError {
 }
 
 impl QueryError {
+    /// What ClickHouse calls the error, like `UNKNOWN_IDENTIFIER`.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.code?;
+        let is_name = |text: &&str| {
+            let is_letter =
+                |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+            text.len() > 2 && text.bytes().all(is_letter)
+        };
+        let between = self
+            .message
+            .rsplit('(')
+            .filter_map(|rest| rest.split(')').next());
+        between.into_iter().find(is_name)
+    }
+
     /// Whether the database or a table is missing, which applying the migrations mends.
     #[must_use]
     pub fn schema_is_missing(&self) -> bool {
@@ -121,9 +137,11 @@ impl From<clickhouse::error::Error> for QueryError {
     }
 }
 
-/// The error and its causes in one line, not endlessly long.
+/// The error and its causes in one line, not endlessly long: ClickHouse repeats the statement in
+/// the middle, and names the error at the end.
 fn described(error: &clickhouse::error::Error) -> String {
-    const MESSAGE_CHARS_MAX: usize = 1_000;
+    const HEAD_CHARS_MAX: usize = 800;
+    const TAIL_CHARS_MAX: usize = 200;
     let mut message = error.to_string();
     let mut cause = error.source().and_then(StdError::source);
     while let Some(source) = cause {
@@ -131,8 +149,12 @@ fn described(error: &clickhouse::error::Error) -> String {
         message.push_str(&source.to_string());
         cause = source.source();
     }
-    if let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
-        message.truncate(end);
+    let head = message.char_indices().nth(HEAD_CHARS_MAX);
+    let tail = message.char_indices().nth_back(TAIL_CHARS_MAX);
+    if let (Some((head, _)), Some((tail, _))) = (head, tail)
+        && head < tail
+    {
+        message.replace_range(head..tail, " … ");
     }
     message
 }
@@ -260,6 +282,30 @@ mod tests {
         for (text, code, outcome) in table {
             let error = InsertError::from(Error::BadResponse(text.to_owned()));
             assert_eq!((error.code, error.outcome), (code, outcome), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_has_the_name_that_clickhouse_gives_it() {
+        let table = [
+            (
+                "Code: 47. DB::Exception: No (x). (UNKNOWN_IDENTIFIER) (version 26.7.3.1 (official build))",
+                Some("UNKNOWN_IDENTIFIER"),
+            ),
+            ("Code: 210. x. (NETWORK_ERROR)", Some("NETWORK_ERROR")),
+            ("Code: 47. x (A)", None),
+            ("502 Bad Gateway (PROXY)", None),
+        ];
+        let long = format!(
+            "Code: 62. {}. (SYNTAX_ERROR) (version 26.7)",
+            "x".repeat(9_000)
+        );
+        let table = table
+            .into_iter()
+            .chain([(long.as_str(), Some("SYNTAX_ERROR"))]);
+        for (text, name) in table {
+            let error = QueryError::from(Error::BadResponse(text.to_owned()));
+            assert_eq!(error.name(), name, "{text}");
         }
     }
 

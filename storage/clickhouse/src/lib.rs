@@ -7,6 +7,7 @@
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
 //! | `insert` | [`Insert`]: one block of one month, under a token |
 //! | `presence` | is a block there, is an insert still running, did the server restart |
+//! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as bytes, however many |
 //! | `rejected`, `purge`, `backup` | for the operator: refused events, deleted projects, copies |
 //! | `error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
 //!
@@ -14,7 +15,7 @@
 //! - An insert is one block of one partition: the engine stores it as one part, all or nothing.
 //! - Nothing here retries. What may be retried is said by [`InsertOutcome`]; the shipper decides.
 //! - Identifiers and literals come from [`Settings`] and from numbers and uuids, never from
-//!   clients; they are quoted all the same.
+//!   clients; they are quoted all the same. A SELECT that is given whole is its author's.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +27,9 @@ mod presence;
 mod purge;
 mod rejected;
 mod schema;
+mod select;
 mod settings;
+mod tail;
 
 pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome, QueryError};
@@ -34,7 +37,8 @@ pub use insert::{Body, INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;
 pub use purge::{Deletion, TeamRows};
 pub use rejected::{RejectedEvent, RejectedFilter};
-pub use settings::Settings;
+pub use select::{ReadOptions, RowStream};
+pub use settings::{Settings, quoted_name, quoted_text};
 
 use clickhouse::{Client, Compression};
 use std::fmt;

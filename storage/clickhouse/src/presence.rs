@@ -53,7 +53,7 @@ impl ClickHouse {
              WHERE toYYYYMM({partition_column}) = {month} \
              AND {at_column} BETWEEN {from} AND {to} \
              AND ({id_column}, {at_column}) IN ({sought}) LIMIT 1)",
-            table = self.readable(table.name()),
+            table = self.source(table),
             from = instant(from),
             to = instant(to),
         ))
@@ -65,13 +65,7 @@ impl ClickHouse {
     /// If the server cannot be asked.
     pub async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {
         let token = quoted_text(token);
-        let processes = match &self.settings.cluster {
-            Some(cluster) => format!(
-                "clusterAllReplicas({}, system.processes)",
-                quoted_text(cluster)
-            ),
-            None => "system.processes".to_owned(),
-        };
+        let processes = self.on_every_host("processes");
         let sql = format!(
             "SELECT count() FROM {processes} \
              WHERE query_id = {token} OR Settings['insert_deduplication_token'] = {token}"
@@ -105,6 +99,19 @@ impl ClickHouse {
         })
     }
 
+    /// What to read a table of the server's own from: on a cluster, of all its hosts.
+    pub(crate) fn on_every_host(&self, table: &str) -> String {
+        match &self.settings.cluster {
+            Some(cluster) => {
+                format!(
+                    "clusterAllReplicas({}, system.{table})",
+                    quoted_text(cluster)
+                )
+            }
+            None => format!("system.{table}"),
+        }
+    }
+
     async fn fetch_run(&self, sql: &str) -> Result<Option<Uuid>, QueryError> {
         let run: Option<Run> = self
             .within_deadline(self.client.query_raw(sql).fetch_optional())
@@ -112,10 +119,11 @@ impl ClickHouse {
         Ok(run.map(|run| run.run))
     }
 
-    /// What to read a table from: on a cluster, all of its shards.
-    pub(crate) fn readable(&self, table: &str) -> String {
+    /// What to read a table from, for a FROM: on a cluster, all of its shards.
+    #[must_use]
+    pub fn source(&self, table: Table) -> String {
         let database = quoted_name(&self.settings.database);
-        let table = quoted_name(table);
+        let table = quoted_name(table.name());
         match &self.settings.cluster {
             Some(cluster) => format!("cluster({}, {database}.{table})", quoted_text(cluster)),
             None => format!("{database}.{table}"),

@@ -40,7 +40,7 @@ impl ClickHouse {
     /// If the server cannot be asked.
     pub async fn teams_with_rows(&self) -> Result<Vec<TeamRows>, QueryError> {
         let of_table = |table: Table| {
-            let table = self.readable(table.name());
+            let table = self.source(table);
             format!("SELECT team_id, count() AS n FROM {table} GROUP BY team_id")
         };
         let sql = format!(
@@ -80,13 +80,7 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked.
     pub async fn deletion(&self) -> Result<Deletion, QueryError> {
-        let mutations = match &self.settings.cluster {
-            Some(cluster) => format!(
-                "clusterAllReplicas({}, system.mutations)",
-                quoted_text(cluster)
-            ),
-            None => "system.mutations".to_owned(),
-        };
+        let mutations = self.on_every_host("mutations");
         let sql = format!(
             "SELECT toUInt64(sum(parts_to_do)) AS parts_to_do, count() AS unfinished, \
              max(latest_fail_reason) AS failure \
@@ -97,7 +91,7 @@ impl ClickHouse {
             .await
     }
 
-    fn on_cluster(&self) -> String {
+    pub(crate) fn on_cluster(&self) -> String {
         let cluster = self.settings.cluster.as_deref();
         cluster.map_or_else(String::new, |name| {
             format!(" ON CLUSTER {}", quoted_text(name))

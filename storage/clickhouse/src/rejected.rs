@@ -86,7 +86,7 @@ impl ClickHouse {
              toString(code) AS code, attr, detail, raw, historical_migration \
              FROM {table} AS r WHERE {conditions} \
              ORDER BY r.received_at DESC, request_id DESC, `index` DESC LIMIT {rows_max}",
-            table = self.readable(Table::RejectedEvents.name()),
+            table = self.source(Table::RejectedEvents),
             conditions = conditions
                 .join(" AND ")
                 .replace("received_at", "r.received_at"),

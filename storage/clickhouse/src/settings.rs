@@ -57,13 +57,20 @@ impl fmt::Debug for Settings {
 }
 
 /// An identifier between backticks.
-pub(crate) fn quoted_name(name: &str) -> String {
-    format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
+#[must_use]
+pub fn quoted_name(name: &str) -> String {
+    format!("`{}`", escaped(name).replace('`', "\\`"))
 }
 
 /// A string literal.
-pub(crate) fn quoted_text(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+#[must_use]
+pub fn quoted_text(text: &str) -> String {
+    format!("'{}'", escaped(text).replace('\'', "\\'"))
+}
+
+/// A NUL ends a statement, even between quotes.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\0', "\\0")
 }
 
 #[cfg(test)]
@@ -74,6 +81,7 @@ mod tests {
     fn quotes_cannot_be_left_from_within() {
         assert_eq!(quoted_name("a`b\\"), "`a\\`b\\\\`");
         assert_eq!(quoted_text("a'b\\"), "'a\\'b\\\\'");
+        assert_eq!(quoted_text("a\0b"), "'a\\0b'");
     }
 
     #[test]

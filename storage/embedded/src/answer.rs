@@ -21,15 +21,13 @@ use crate::blocks;
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::Summary;
-use crate::http::Body;
+use crate::http::{Body, Piece};
 use crate::statement::{Ended, Started};
 
 /// Rows held back before the head is sent.
 const HOLD_BYTES: usize = 1 << 20;
 /// As much is held back with `wait_end_of_query=1`; longer answers stream after all, to keep memory bounded.
 const HOLD_WAITING_BYTES: usize = 64 << 20;
-/// A client that takes nothing for so long is given up, as a server does (`http_send_timeout`).
-const SEND_MAX: Duration = Duration::from_secs(30);
 const READ_BYTES: usize = 256 << 10;
 
 /// What all answers to one request have in common.
@@ -41,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) tag: String,
     pub(crate) compress: bool,
     pub(crate) wait_end_of_query: bool,
+    /// A client that takes nothing for so long is given up.
+    pub(crate) send_max: Duration,
 }
 
 /// How long the frame that tells of an exception may take to leave.
@@ -146,37 +146,46 @@ impl Context {
         self,
         mut rows: Rows,
         held: BytesMut,
-        sender: mpsc::Sender<io::Result<Bytes>>,
+        sender: mpsc::Sender<Piece>,
         mark: String,
     ) {
         let send = async |bytes: Bytes| {
-            matches!(
-                timeout(SEND_MAX, sender.send(Ok(self.packed(bytes)))).await,
-                Ok(Ok(()))
-            )
+            let piece = Piece::Rows(self.packed(bytes));
+            matches!(timeout(self.send_max, sender.send(piece)).await, Ok(Ok(())))
         };
         if !send(held.freeze()).await {
             return;
         }
         let mut buffer = BytesMut::new();
-        while rows.read(&mut buffer).await > 0 {
+        loop {
+            // Returning drops `rows`, which stops the query. A query that has no rows for a while would not notice
+            // by itself that its client has gone.
+            let count = tokio::select! {
+                count = rows.read(&mut buffer) => count,
+                () = sender.closed() => return,
+            };
+            if count == 0 {
+                break;
+            }
             if !send(buffer.split().freeze()).await {
-                // Dropping `rows` stops the query.
                 return;
             }
         }
-        if let Err(exception) = rows.end().await {
-            let text = exception.body(&self.engine.version);
-            let length = text.len();
-            let frame = format!(
-                "\r\n__exception__\r\n{mark}\r\n{text}{length} {mark}\r\n__exception__\r\n"
-            );
-            if send(frame.into()).await {
-                // hyper throws away what it has not yet written when a body fails, so the frame
-                // gets time to leave; a client that reads slower sees the connection break only.
-                sleep(FRAME_FLUSH).await;
-                let _ = sender.send(Err(io::Error::other(exception))).await;
-            }
+        let Err(exception) = rows.end().await else {
+            let _ = timeout(self.send_max, sender.send(Piece::End)).await;
+            return;
+        };
+        let text = exception.body(&self.engine.version);
+        let length = text.len();
+        let frame =
+            format!("\r\n__exception__\r\n{mark}\r\n{text}{length} {mark}\r\n__exception__\r\n");
+        if send(frame.into()).await {
+            // hyper throws away what it has not yet written when a body fails, so the frame
+            // gets time to leave; a client that reads slower sees the connection break only.
+            sleep(FRAME_FLUSH).await;
+            let _ = sender
+                .send(Piece::Failed(io::Error::other(exception)))
+                .await;
         }
     }
 }

@@ -40,9 +40,17 @@ pub(crate) struct Shared {
 /// The body of an answer: whole, or as its rows come.
 pub(crate) enum Body {
     Full(Option<Bytes>),
-    Stream(mpsc::Receiver<io::Result<Bytes>>),
+    Stream(mpsc::Receiver<Piece>),
     /// The rows broke off. What was sent is flushed first, then the connection is closed in the middle.
     Broken(Option<io::Error>),
+}
+
+/// What comes of the rows of an answer. A sender that is gone without an end leaves a broken answer: it must not look
+/// like one with fewer rows.
+pub(crate) enum Piece {
+    Rows(Bytes),
+    Failed(io::Error),
+    End,
 }
 
 // === impl Shared ===
@@ -105,6 +113,7 @@ impl Shared {
             tag: tag.clone(),
             compress: asked.compress,
             wait_end_of_query: asked.wait_end_of_query,
+            send_max: asked.send_max(),
         };
         let (sender, upload) = upload::channel();
         let encoding = request
@@ -159,7 +168,7 @@ impl Body {
         Self::Full((!bytes.is_empty()).then_some(bytes))
     }
 
-    pub(crate) fn stream() -> (mpsc::Sender<io::Result<Bytes>>, Self) {
+    pub(crate) fn stream() -> (mpsc::Sender<Piece>, Self) {
         let (sender, receiver) = mpsc::channel(2);
         (sender, Self::Stream(receiver))
     }
@@ -179,9 +188,15 @@ impl http_body::Body for Body {
             }
             Self::Broken(error) => return Poll::Ready(error.take().map(Err)),
             Self::Stream(receiver) => match receiver.poll_recv(context) {
-                Poll::Ready(Some(Err(error))) => error,
-                Poll::Ready(Some(Ok(bytes))) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Piece::Rows(bytes))) => {
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                Poll::Ready(Some(Piece::End)) => {
+                    *self = Self::Full(None);
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Some(Piece::Failed(error))) => error,
+                Poll::Ready(None) => io::Error::other("the rows were given up in the middle"),
                 Poll::Pending => return Poll::Pending,
             },
         };

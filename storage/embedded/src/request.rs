@@ -8,6 +8,8 @@ use crate::exception::Exception;
 use crate::ffi::Parameters;
 
 const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+/// As a server has it.
+const SEND_MAX_DEFAULT: Duration = Duration::from_secs(30);
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 
 /// A request without its body.
@@ -115,6 +117,14 @@ impl Asked {
             asked.settings.push(("readonly".to_owned(), "2".to_owned()));
         }
         Ok(asked)
+    }
+
+    /// How long the client may take nothing of its answer (`http_send_timeout`).
+    pub(crate) fn send_max(&self) -> Duration {
+        let mut settings = self.settings.iter().rev();
+        let setting = settings.find(|(name, _)| name == "http_send_timeout");
+        let seconds = setting.and_then(|(_, value)| value.parse().ok());
+        seconds.map_or(SEND_MAX_DEFAULT, Duration::from_secs)
     }
 
     /// Takes a parameter of the statement or a setting.

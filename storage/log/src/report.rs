@@ -30,10 +30,18 @@ impl Recovery {
     /// Whether something is gone that had been synced. A cut is not: nothing in it was acknowledged.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
-        !self.quarantined.is_empty()
-            || !self.gaps.is_empty()
-            || !self.headers_damaged.is_empty()
-            || self.checkpoint_damaged.is_some()
+        self.damages() > 0
+    }
+
+    /// Places where that is so.
+    #[must_use]
+    pub fn damages(&self) -> u64 {
+        // What was quarantined leaves a gap of its own.
+        let starts = || self.quarantined.iter().map(|damage| damage.start);
+        let is_bare = |gap: &&Gap| starts().all(|start| start != gap.after);
+        let gaps = self.gaps.iter().filter(is_bare).count();
+        let places = self.quarantined.len() + gaps + self.headers_damaged.len();
+        places as u64 + u64::from(self.checkpoint_damaged.is_some())
     }
 }
 

@@ -174,7 +174,7 @@ impl Catalog {
         Ok(made)
     }
 
-    async fn cancel(
+    pub(super) async fn cancel(
         &self,
         within: &DatabaseTransaction,
         actor: &Actor,

@@ -1,11 +1,14 @@
 //! How often exports run.
 
+use crate::time::UtcTime;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// A minute, in microseconds.
 const MINUTE_MICROS: i64 = 60 * 1_000_000;
+/// Weeks begin on Sunday: 1970-01-04 was one.
+const FIRST_SUNDAY_MICROS: i64 = 3 * 24 * 60 * MINUTE_MICROS;
 /// The shortest interval that is given in minutes.
 const MINUTES_MIN: u8 = 5;
 /// The longest one; an hour has its own name.
@@ -40,6 +43,24 @@ impl ExportInterval {
             Self::Minutes(minutes) => minutes as i64,
         };
         minutes * MINUTE_MICROS
+    }
+
+    /// The start of the window that an instant is in. Windows are aligned in UTC: hours and days as
+    /// they are, weeks from Sunday on, minutes as they have been counted since 1970.
+    #[must_use]
+    pub const fn window_start(self, at: UtcTime) -> UtcTime {
+        let origin = match self {
+            Self::Week => FIRST_SUNDAY_MICROS,
+            _ => 0,
+        };
+        let since = at.0.saturating_sub(origin);
+        UtcTime(at.0.saturating_sub(since.rem_euclid(self.micros())))
+    }
+
+    /// The end of that window.
+    #[must_use]
+    pub const fn window_end(self, at: UtcTime) -> UtcTime {
+        self.window_start(at).plus_micros(self.micros())
     }
 }
 
@@ -107,5 +128,53 @@ mod tests {
         }
         assert_eq!(ExportInterval::Hour.micros(), 3_600_000_000);
         assert_eq!(ExportInterval::Minutes(5).micros(), 300_000_000);
+    }
+
+    #[test]
+    fn windows_are_aligned_in_utc() {
+        // A Friday.
+        let at = UtcTime(1_795_185_487_500_000);
+        assert_eq!(at.to_string(), "2026-11-20T14:38:07.500000Z");
+        let table = [
+            (
+                ExportInterval::Hour,
+                "2026-11-20T14:00:00Z",
+                "2026-11-20T15:00:00Z",
+            ),
+            (
+                ExportInterval::Day,
+                "2026-11-20T00:00:00Z",
+                "2026-11-21T00:00:00Z",
+            ),
+            (
+                ExportInterval::Week,
+                "2026-11-15T00:00:00Z",
+                "2026-11-22T00:00:00Z",
+            ),
+            (
+                ExportInterval::Minutes(5),
+                "2026-11-20T14:35:00Z",
+                "2026-11-20T14:40:00Z",
+            ),
+        ];
+        for (interval, start, end) in table {
+            let window = (interval.window_start(at), interval.window_end(at));
+            assert_eq!(
+                (window.0.to_string(), window.1.to_string()),
+                (start.to_owned(), end.to_owned())
+            );
+            assert_eq!(
+                interval.window_start(window.0),
+                window.0,
+                "a start is in its window"
+            );
+            assert_eq!(
+                interval.window_start(window.1),
+                window.1,
+                "an end is in the next one"
+            );
+        }
+        let before_1970 = UtcTime(-1);
+        assert_eq!(ExportInterval::Hour.window_end(before_1970), UtcTime(0));
     }
 }

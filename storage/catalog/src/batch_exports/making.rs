@@ -34,6 +34,8 @@ pub struct RunProgress {
     pub records_completed: Option<i64>,
     /// How many rows the window has.
     pub records_total_count: Option<i64>,
+    /// Bytes that arrived, as they were sent.
+    pub bytes_exported: Option<i64>,
     /// Where it goes on after a restart.
     pub cursor: Option<String>,
     /// What last went wrong.
@@ -56,29 +58,11 @@ impl Catalog {
             let export = lock_export(&transaction, export_id).await?;
             let export =
                 export.ok_or_else(|| ChangeError::not_found("batch export", &export_id))?;
-            let (ordinal, now) = (export.runs_count + 1, self.now());
-            let mut counted = export.into_active_model();
-            counted.runs_count = ActiveValue::Set(ordinal);
+            let (mut export, before) = (export.clone(), export);
+            let run = self.insert_run(&transaction, &mut export, new).await?;
+            let mut counted = before.into_active_model();
+            counted.runs_count = ActiveValue::Set(export.runs_count);
             counted.update(&transaction).await?;
-            let run = runs::Model {
-                id: Uuid::now_v7(),
-                batch_export_id: export_id,
-                ordinal,
-                backfill_id: new.backfill_id,
-                status: RunStatus::Starting,
-                data_interval_start: new.data_interval_start,
-                data_interval_end: new.data_interval_end,
-                records_completed: None,
-                records_total_count: None,
-                cursor: None,
-                latest_error: None,
-                created_at: now,
-                finished_at: None,
-                last_updated_at: now,
-            };
-            let row = run.into_active_model().reset_all();
-            let insert = runs::Entity::insert(row);
-            let run = insert.exec_with_returning(&transaction).await?;
             keep_latest_runs(&transaction, export_id).await?;
             Ok(run)
         };
@@ -86,48 +70,38 @@ impl Catalog {
         self.finish(transaction, begun).await
     }
 
-    /// Records how far a run is. `false`: it has ended, or is no more, and nothing was recorded:
-    /// stop making it.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn record_export_run(
+    /// Adds a run to an export that is locked, and counts it there.
+    pub(super) async fn insert_run(
         &self,
-        id: Uuid,
-        progress: RunProgress,
-    ) -> Result<bool, ChangeError> {
-        let transaction = self.begin().await?;
-        let recorded = async {
-            let query = runs::Entity::find_by_id(id);
-            let Some(seen) = query.clone().one(&transaction).await? else {
-                return Ok(false);
-            };
-            lock_export(&transaction, seen.batch_export_id).await?;
-            let run = locked(&transaction, query).one(&transaction).await?;
-            let Some(mut run) = run.filter(|run| run.status.is_open()) else {
-                return Ok(false);
-            };
-            let now = self.now();
-            run.status = progress.status;
-            run.records_completed = progress.records_completed;
-            run.records_total_count = progress.records_total_count;
-            run.cursor = progress.cursor;
-            run.latest_error = progress.latest_error;
-            run.last_updated_at = now;
-            if !run.status.is_open() {
-                run.finished_at = Some(now);
-                if let Some(backfill_id) = run.backfill_id {
-                    self.backfill_run_ended(&transaction, backfill_id).await?;
-                }
-            }
-            let row = run.into_active_model().reset_all();
-            row.update(&transaction).await?;
-            keep_latest_runs(&transaction, seen.batch_export_id).await?;
-            Ok(true)
+        within: &DatabaseTransaction,
+        export: &mut exports::Model,
+        new: NewRun,
+    ) -> Result<runs::Model, DbErr> {
+        export.runs_count += 1;
+        let now = self.now();
+        let run = runs::Model {
+            id: Uuid::now_v7(),
+            batch_export_id: export.id,
+            ordinal: export.runs_count,
+            backfill_id: new.backfill_id,
+            status: RunStatus::Starting,
+            data_interval_start: new.data_interval_start,
+            data_interval_end: new.data_interval_end,
+            records_completed: None,
+            records_total_count: None,
+            cursor: None,
+            latest_error: None,
+            created_at: now,
+            finished_at: None,
+            last_updated_at: now,
+            bytes_exported: None,
+            claim: None,
+            claim_lapses_at: 0,
+            next_try_at: 0,
+            failures_count: 0,
         };
-        let recorded = recorded.await;
-        self.finish(transaction, recorded).await
+        let row = run.into_active_model().reset_all();
+        runs::Entity::insert(row).exec_with_returning(within).await
     }
 
     /// Says how many runs a backfill takes; none completes it at once. `false`: it has ended, or
@@ -213,7 +187,7 @@ impl Catalog {
 
 /// Locks an export before anything of it, as those who cancel or delete do; `None` if it is gone,
 /// and all that it had with it.
-async fn lock_export(
+pub(super) async fn lock_export(
     within: &DatabaseTransaction,
     id: Uuid,
 ) -> Result<Option<exports::Model>, DbErr> {

@@ -11,11 +11,15 @@
 //! | `write` | create, change, delete |
 //! | `pause` | pause and unpause |
 //! | `runs`, `backfills` | what people ask of them: list, start, retry, cancel |
+//! | `plan` | which windows come next |
+//! | `claims` | whose a run is while it is made |
 //! | `making` | the same for whoever makes them: begin, record, count |
+//! | `reseal` | secrets under another key |
 //! | `deeds` | what the log of activity is told |
 //! | `logs` | what exports and runs have to say |
 
 mod backfills;
+mod claims;
 mod deeds;
 mod destination;
 mod interval;
@@ -23,15 +27,19 @@ mod latest;
 mod logs;
 mod making;
 mod pause;
+mod plan;
+mod reseal;
 mod runs;
 mod write;
 
 pub use backfills::BackfillRange;
-pub use destination::{DestinationChange, DestinationLimits};
+pub use claims::{ClaimedRun, RunOutcome};
+pub use destination::{CheckedDestination, DestinationChange, DestinationLimits};
 pub use interval::{ExportInterval, IntervalError};
 pub use logs::{ExportLogFilter, NewExportLog};
 pub use making::{NewRun, RunProgress};
 pub use pause::Unpaused;
+pub use plan::OpenBackfill;
 pub use runs::{RunFilter, RunOrder};
 pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
 

@@ -120,8 +120,10 @@ impl Catalog {
             after.records_completed = None;
             after.records_total_count = None;
             after.cursor = None;
+            after.bytes_exported = None;
             after.latest_error = None;
             after.finished_at = None;
+            (after.next_try_at, after.failures_count) = (0, 0);
             if let Some(backfill_id) = after.backfill_id {
                 self.backfill_goes_on(&transaction, backfill_id).await?;
             }
@@ -154,6 +156,8 @@ impl Catalog {
             let mut after = before.clone();
             after.status = RunStatus::Cancelled;
             after.finished_at = Some(self.now());
+            // Whoever makes it finds its claim gone.
+            (after.claim, after.claim_lapses_at) = (None, 0);
             if let Some(backfill_id) = after.backfill_id {
                 self.backfill_run_ended(&transaction, backfill_id).await?;
             }

@@ -2,6 +2,7 @@
 
 use super::deeds::{created, deed, differences};
 use super::destination::{Changed, Kept, changed};
+use super::plan::pass_over;
 use super::{
     DestinationChange, DestinationLimits, ExportInterval, ExportPlace, SeenBatchExport,
     found_for_change, not_found, sealing_place, seen,
@@ -215,6 +216,9 @@ impl Catalog {
             end_at: new.end_at,
             hogql_query: new.hogql_query,
             query_schema: new.query_schema,
+            live_since: None,
+            windows_until: None,
+            next_window_end: None,
             runs_count: 0,
             created_at: now,
             last_updated_at: now,
@@ -255,6 +259,8 @@ impl Catalog {
             (after.hogql_query, after.query_schema) = query.unzip();
         }
         check_times(&after)?;
+        // What comes next is found anew.
+        after.next_window_end = None;
         Ok(after)
     }
 
@@ -262,6 +268,9 @@ impl Catalog {
     pub(super) fn set_paused(&self, export: &mut exports::Model, paused: bool) {
         if paused && !export.paused {
             export.last_paused_at = Some(self.now());
+        }
+        if !paused && export.paused {
+            pass_over(export, self.now());
         }
         export.paused = paused;
     }
@@ -274,7 +283,7 @@ struct NewRow {
 }
 
 impl Kept {
-    fn of(export: &exports::Model) -> Self {
+    pub(super) fn of(export: &exports::Model) -> Self {
         let object = |json: &Json| json.as_object().cloned().unwrap_or_default();
         Self {
             kind: export.destination_type,

@@ -45,6 +45,8 @@ struct LatestRun {
     created_at: i64,
     finished_at: Option<i64>,
     last_updated_at: i64,
+    #[serde(default)]
+    bytes_exported: Option<i64>,
 }
 
 impl LatestRuns {
@@ -76,6 +78,7 @@ impl LatestRun {
             created_at: run.created_at.0,
             finished_at: run.finished_at.map(|at| at.0),
             last_updated_at: run.last_updated_at.0,
+            bytes_exported: run.bytes_exported,
         }
     }
 
@@ -95,6 +98,12 @@ impl LatestRun {
             created_at: UtcTime(self.created_at),
             finished_at: self.finished_at.map(UtcTime),
             last_updated_at: UtcTime(self.last_updated_at),
+            bytes_exported: self.bytes_exported,
+            // Only those who make runs ask for these, and not here.
+            claim: None,
+            claim_lapses_at: 0,
+            next_try_at: 0,
+            failures_count: 0,
         }
     }
 }

@@ -40,6 +40,16 @@ pub struct Model {
     pub finished_at: Option<UtcTime>,
     /// When any of this last changed.
     pub last_updated_at: UtcTime,
+    /// Bytes that arrived, as they were sent.
+    pub bytes_exported: Option<i64>,
+    /// Whose it is while it is made: what is recorded under another claim is not. Null: nobody's.
+    pub claim: Option<Uuid>,
+    /// Until when, in microseconds of the database's clock.
+    pub claim_lapses_at: i64,
+    /// From when on it may be claimed, likewise.
+    pub next_try_at: i64,
+    /// How many tries failed.
+    pub failures_count: i32,
 }
 
 /// How far a run or a backfill is.

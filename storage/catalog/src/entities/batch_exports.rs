@@ -41,6 +41,12 @@ pub struct Model {
     pub hogql_query: Option<String>,
     /// What the query says, taken apart.
     pub query_schema: Option<Json>,
+    /// From when on windows by the clock follow one another; null until the first is planned.
+    pub live_since: Option<UtcTime>,
+    /// The end of the last window by the clock that was planned, or passed over while paused.
+    pub windows_until: Option<UtcTime>,
+    /// The end of the next one; null until it is known.
+    pub next_window_end: Option<UtcTime>,
     /// How many runs there ever were: the ordinal of the newest.
     pub runs_count: i64,
     /// When it was made.

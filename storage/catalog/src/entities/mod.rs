@@ -10,6 +10,8 @@ pub mod batch_exports;
 pub mod catalog_versions;
 pub mod historical_migrations;
 pub mod idempotency_keys;
+pub mod ingest_nodes;
+pub mod leases;
 pub mod organization_domains;
 pub mod organization_invites;
 pub mod organization_memberships;

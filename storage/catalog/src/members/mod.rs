@@ -9,6 +9,7 @@ pub(crate) use change::member_deed;
 use crate::catalog::Catalog;
 use crate::entities::{organization_memberships as memberships, organizations, users};
 use crate::error::CatalogError;
+use crate::level::Level;
 use crate::page::{Page, PageRequest, part};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
@@ -78,6 +79,23 @@ impl Catalog {
         found.map_err(|error| self.error(&error))
     }
 
+    /// A page of the addresses of an organization's administrators and owners, likewise.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn administrator_addresses(
+        &self,
+        organization_id: Uuid,
+        after: i64,
+    ) -> Result<Vec<(i64, String)>, CatalogError> {
+        let page = addresses(organization_id, after)
+            .filter(memberships::Column::Level.is_in([Level::Administrator, Level::Owner]))
+            .into_tuple()
+            .all(&self.db);
+        page.await.map_err(|error| self.error(&error))
+    }
+
     /// A page of the addresses of an organization's members but for one, in the order of their
     /// users' numbers and with them: those that follow a number.
     ///
@@ -90,20 +108,25 @@ impl Catalog {
         user_id: i64,
         after: i64,
     ) -> Result<Vec<(i64, String)>, CatalogError> {
-        let page = memberships::Entity::find()
-            .select_only()
-            .column(memberships::Column::UserId)
-            .column(users::Column::Email)
-            .join(JoinType::InnerJoin, user_of_membership())
-            .filter(memberships::Column::OrganizationId.eq(organization_id))
-            .filter(memberships::Column::UserId.gt(after))
+        let page = addresses(organization_id, after)
             .filter(memberships::Column::UserId.ne(user_id))
-            .order_by_asc(memberships::Column::UserId)
-            .limit(ADDRESSES_PAGE_LEN)
             .into_tuple()
             .all(&self.db);
         page.await.map_err(|error| self.error(&error))
     }
+}
+
+/// A page of users' numbers and addresses.
+fn addresses(organization_id: Uuid, after: i64) -> Select<memberships::Entity> {
+    memberships::Entity::find()
+        .select_only()
+        .column(memberships::Column::UserId)
+        .column(users::Column::Email)
+        .join(JoinType::InnerJoin, user_of_membership())
+        .filter(memberships::Column::OrganizationId.eq(organization_id))
+        .filter(memberships::Column::UserId.gt(after))
+        .order_by_asc(memberships::Column::UserId)
+        .limit(ADDRESSES_PAGE_LEN)
 }
 
 async fn member_count<C: ConnectionTrait>(db: &C, organization_id: Uuid) -> Result<u64, DbErr> {

@@ -22,6 +22,8 @@ mod m0016_ingested_event;
 mod m0017_activity_counts;
 mod m0018_plugin_secret_keys;
 mod m0019_latest_runs;
+mod m0020_ingest_nodes;
+mod m0021_export_engine;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -55,6 +57,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0017_activity_counts::Migration),
             Box::new(m0018_plugin_secret_keys::Migration),
             Box::new(m0019_latest_runs::Migration),
+            Box::new(m0020_ingest_nodes::Migration),
+            Box::new(m0021_export_engine::Migration),
         ]
     }
 }

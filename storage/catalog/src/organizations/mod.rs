@@ -111,6 +111,19 @@ impl Catalog {
         Ok(organization)
     }
 
+    /// One organization.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn organization(
+        &self,
+        id: Uuid,
+    ) -> Result<Option<organizations::Model>, CatalogError> {
+        let found = organizations::Entity::find_by_id(id).one(&self.db).await;
+        found.map_err(|error| self.error(&error))
+    }
+
     /// All organizations, oldest first; for the operator.
     ///
     /// # Errors

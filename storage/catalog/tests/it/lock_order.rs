@@ -11,6 +11,7 @@ use millrace_catalog::{
 };
 use serde_json::Map;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -183,10 +184,13 @@ fn ending(fixture: &Arc<Fixture>, runs: &[Uuid]) -> JoinSet<Result<(), ChangeErr
                 status: RunStatus::Completed,
                 records_completed: Some(1),
                 records_total_count: Some(1),
+                bytes_exported: Some(11),
                 cursor: None,
                 latest_error: None,
             };
-            let recorded = fixture.catalog.record_export_run(run, done);
+            let recorded = fixture
+                .catalog
+                .record_export_run(run, None, done, Duration::ZERO);
             recorded.await.map(drop)
         });
     }

@@ -39,6 +39,7 @@ mod domains;
 mod fixture;
 mod historical_migrations;
 mod idempotency;
+mod ingest_nodes;
 mod invites;
 mod lists;
 mod lock_order;

@@ -18,3 +18,4 @@ mod fixture;
 mod inserts;
 mod purge;
 mod questions;
+mod reads;

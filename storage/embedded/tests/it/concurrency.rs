@@ -1,5 +1,6 @@
 //! Many statements at once, and statements that want too much or that nobody waits for any more.
 
+use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,27 +53,21 @@ fn a_query_that_needs_too_much_memory_fails_alone() {
     assert_eq!(query(&engine, "SELECT 1"), "1\n");
 }
 
-/// Starts a query that would run for ever and ends its client once the engine has it.
-fn abandon(engine: &TestEngine, mark: &str, sql: &str) {
+/// A client of a query that would run for ever.
+fn client(engine: &TestEngine, sql: &str) -> Command {
+    let mut command = Command::new("curl");
     let key = format!("X-ClickHouse-Key: {}", engine.password);
     let user = format!("X-ClickHouse-User: {}", engine.user);
-    let mut client = Command::new("curl")
-        .args([
-            "-sS",
-            "-o",
-            "/dev/null",
-            "-H",
-            &user,
-            "-H",
-            &key,
-            "--data-binary",
-            sql,
-            &format!("{}/", engine.url),
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    command.args(["-sS", "-H", &user, "-H", &key, "--data-binary", sql]);
+    command
+        .arg(format!("{}/", engine.url))
+        .stderr(Stdio::null());
+    command
+}
+
+/// Ends such a client once the engine has its query.
+fn abandon(engine: &TestEngine, mark: &str, sql: &str) {
+    let mut client = client(engine, sql).stdout(Stdio::null()).spawn().unwrap();
     wait_until(engine, mark, true);
     client.kill().unwrap();
     client.wait().unwrap();
@@ -91,6 +86,23 @@ fn wait_for(engine: &TestEngine, sql: &str, expected: &str) {
     while query(engine, sql) != expected {
         assert!(Instant::now() < deadline, "{sql} is still not {expected}");
     }
+}
+
+/// The query has sent rows, and will never send more.
+#[test]
+fn a_query_that_has_fallen_silent_is_stopped_with_its_client() {
+    let engine = shared();
+    let sql = "SELECT 'fallen_mark', number FROM system.numbers WHERE number < 1000000 OR sipHash64(number) = 1";
+    let mut client = client(engine, sql).stdout(Stdio::piped()).spawn().unwrap();
+    // Nearly all rows; the rest is taken, too, so that nothing but silence keeps the query.
+    let mut output = client.stdout.take().unwrap();
+    output.read_exact(&mut vec![0; 15 << 20]).unwrap();
+    let rest = thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    wait_until(engine, "fallen_mark", true);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    rest.join().unwrap().unwrap();
+    wait_until(engine, "fallen_mark", false);
 }
 
 #[test]

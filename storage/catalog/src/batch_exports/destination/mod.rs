@@ -13,10 +13,12 @@
 mod fields;
 mod value;
 
-use crate::entities::batch_exports::DestinationType;
+use crate::entities::batch_exports::{self as exports, DestinationType};
 use crate::error::{ChangeError, Violation};
+use crate::secrets::SecretKey;
 use fields::{FORMAT_DEFAULT, FORMATS, Field, Kind, fields};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -38,6 +40,51 @@ pub struct DestinationChange {
     pub kind: Option<DestinationType>,
     /// Fields; null takes one away.
     pub config: Map<String, Value>,
+}
+
+/// A destination whose fields were checked, and its secrets, for a test of it.
+#[derive(Clone, Debug)]
+pub struct CheckedDestination {
+    /// Its type.
+    pub kind: DestinationType,
+    /// Its fields that are no secrets.
+    pub config: Value,
+    /// The others, as they are sent to it.
+    pub secrets: BTreeMap<String, String>,
+}
+
+impl CheckedDestination {
+    /// What an export would have after a change, or a new one if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// A bad field, or secrets that were sealed with another key.
+    pub fn of(
+        before: Option<&exports::Model>,
+        change: &DestinationChange,
+        key: &SecretKey,
+        limits: &DestinationLimits<'_>,
+    ) -> Result<Self, ChangeError> {
+        let changed = changed(before.map(Kept::of), change, limits)?;
+        let mut secrets = match before {
+            Some(export) => export.secrets(key).map_err(|_| sealed_otherwise())?,
+            None => BTreeMap::new(),
+        };
+        secrets.retain(|name, _| changed.kept.secrets.contains_key(name));
+        let given = changed.new_secrets.into_iter();
+        secrets.extend(given.map(|(name, secret)| (name.to_owned(), secret)));
+        Ok(Self {
+            kind: changed.kept.kind,
+            config: Value::Object(changed.kept.config),
+            secrets,
+        })
+    }
+}
+
+/// Secrets were sealed with another key.
+pub(super) fn sealed_otherwise() -> ChangeError {
+    let detail = "The secrets were encrypted with another key; give them again.".to_owned();
+    blamed("destination__config", ("invalid_input", detail))
 }
 
 /// What is kept of a destination. Its secrets are sealed.

@@ -1,11 +1,12 @@
 //! Backfills: asked for, planned, counted, cancelled.
 
-use super::{COMMAND_LINE, HOUR, Stand, blame};
+use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, BackfillRange, ChangeError, NewRun, RunProgress, RunStatus, UtcTime,
 };
+use std::time::Duration;
 use uuid::Uuid;
 
 on_both!(
@@ -65,9 +66,16 @@ fn ended(status: RunStatus) -> RunProgress {
         status,
         records_completed: Some(1),
         records_total_count: Some(1),
+        bytes_exported: Some(11),
         cursor: None,
         latest_error: None,
     }
+}
+
+async fn record(stand: &Stand, run_id: Uuid, status: RunStatus) {
+    let catalog = &stand.fixture.catalog;
+    let recorded = catalog.record_export_run(run_id, UNCLAIMED, ended(status), Duration::ZERO);
+    recorded.await.unwrap();
 }
 
 async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
@@ -100,15 +108,9 @@ async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
         (seen.status, seen.finished_runs, seen.finished_at.is_some())
     };
     assert_eq!(counts().await, (RunStatus::Running, 0, false));
-    catalog
-        .record_export_run(runs[0], ended(RunStatus::Running))
-        .await
-        .unwrap();
+    record(&stand, runs[0], RunStatus::Running).await;
     assert_eq!(counts().await, (RunStatus::Running, 0, false));
-    catalog
-        .record_export_run(runs[0], ended(RunStatus::Completed))
-        .await
-        .unwrap();
+    record(&stand, runs[0], RunStatus::Completed).await;
     assert_eq!(counts().await, (RunStatus::Running, 1, false));
     catalog
         .cancel_export_run(actor, place, export_id, runs[1])
@@ -120,10 +122,7 @@ async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!(counts().await, (RunStatus::Running, 1, false));
-    catalog
-        .record_export_run(runs[1], ended(RunStatus::Completed))
-        .await
-        .unwrap();
+    record(&stand, runs[1], RunStatus::Completed).await;
     assert_eq!(counts().await, (RunStatus::Completed, 2, true));
     assert!(!catalog.plan_export_backfill(id, 9).await.unwrap());
 }
@@ -170,10 +169,7 @@ async fn cancelling_takes_the_open_runs_along(database: TestDatabase) {
         };
         runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
     }
-    catalog
-        .record_export_run(runs[0], ended(RunStatus::Completed))
-        .await
-        .unwrap();
+    record(&stand, runs[0], RunStatus::Completed).await;
     let cancelled = catalog
         .cancel_export_backfill(actor, place, export_id, id)
         .await

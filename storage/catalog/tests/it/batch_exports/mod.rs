@@ -2,8 +2,10 @@
 
 mod access;
 mod backfills;
+mod claims;
 mod destinations;
 mod logs;
+mod plan;
 mod records;
 mod runs;
 
@@ -14,9 +16,13 @@ use millrace_catalog::{
 };
 use serde_json::{Value, json};
 use std::path::Path;
+use uuid::Uuid;
 
 /// An hour, in microseconds.
 const HOUR: i64 = 3_600_000_000;
+
+/// The claim of a run that nobody has claimed.
+const UNCLAIMED: Option<Uuid> = None;
 
 /// Who may write in the other organization, which has no members.
 static COMMAND_LINE: Actor = Actor::command_line();

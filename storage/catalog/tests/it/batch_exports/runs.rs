@@ -1,12 +1,13 @@
 //! Runs: begun and recorded by whoever makes them, retried and cancelled by people.
 
-use super::{COMMAND_LINE, HOUR, Stand, blame};
+use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, BackfillRange, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter,
-    RunOrder, RunProgress, RunStatus, UtcTime,
+    RunOrder, RunOutcome, RunProgress, RunStatus, UtcTime,
 };
+use std::time::Duration;
 use uuid::Uuid;
 
 on_both!(
@@ -31,6 +32,7 @@ fn progress(status: RunStatus) -> RunProgress {
         status,
         records_completed: Some(3),
         records_total_count: Some(7),
+        bytes_exported: Some(11),
         cursor: Some("c".to_owned()),
         latest_error: Some("e".to_owned()),
     }
@@ -56,12 +58,10 @@ async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
         RunStatus::FailedRetryable,
         RunStatus::Completed,
     ] {
-        assert!(
-            catalog
-                .record_export_run(run.id, progress(status))
-                .await
-                .unwrap()
-        );
+        let recorded = catalog
+            .record_export_run(run.id, UNCLAIMED, progress(status), Duration::ZERO)
+            .await;
+        assert_eq!(recorded.unwrap(), RunOutcome::Kept);
         let seen = catalog
             .export_run(stand.place(), export_id, run.id)
             .await
@@ -80,18 +80,12 @@ async fn a_run_is_recorded_until_it_ends(database: TestDatabase) {
         assert_eq!(seen.finished_at, (!status.is_open()).then_some(now));
     }
     let late = progress(RunStatus::Running);
-    assert!(
-        !catalog
-            .record_export_run(run.id, late.clone())
-            .await
-            .unwrap()
-    );
-    assert!(
-        !catalog
-            .record_export_run(Uuid::now_v7(), late)
-            .await
-            .unwrap()
-    );
+    for id in [run.id, Uuid::now_v7()] {
+        let recorded = catalog
+            .record_export_run(id, UNCLAIMED, late.clone(), Duration::ZERO)
+            .await;
+        assert_eq!(recorded.unwrap(), RunOutcome::Lost);
+    }
     let gone = catalog.begin_export_run(Uuid::now_v7(), window(1)).await;
     assert!(matches!(gone, Err(ChangeError::NotFound { .. })));
 }
@@ -221,10 +215,16 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
         .await;
     assert_eq!(blame(&twice.unwrap_err()), (None, "invalid_input"));
     let stopped = catalog
-        .record_export_run(run.id, progress(RunStatus::Completed))
+        .record_export_run(
+            run.id,
+            UNCLAIMED,
+            progress(RunStatus::Completed),
+            Duration::ZERO,
+        )
         .await;
-    assert!(
-        !stopped.unwrap(),
+    assert_eq!(
+        stopped.unwrap(),
+        RunOutcome::Lost,
         "whoever makes it learns that it was cancelled"
     );
 
@@ -311,12 +311,18 @@ async fn an_export_shows_its_runs_as_they_are(database: TestDatabase) {
         latest_error: Some("\"no\",\n\\ é\u{1}🚰".to_owned()),
         ..progress(RunStatus::FailedRetryable)
     };
-    catalog.record_export_run(run.id, told).await.unwrap();
+    let recorded = catalog.record_export_run(run.id, UNCLAIMED, told, Duration::ZERO);
+    recorded.await.unwrap();
     let bare = begun(&stand, export_id, 2).await;
     let shown = catalog.batch_export(place, export_id).await.unwrap();
     let shown = shown.unwrap().latest_runs;
     let filter = RunFilter::default();
     let listed = catalog.list_export_runs(place, export_id, filter, ALL);
-    assert_eq!(shown, listed.await.unwrap().unwrap().rows);
+    let mut listed = listed.await.unwrap().unwrap().rows;
+    for run in &mut listed {
+        // Whose it is and when it is tried again is not shown.
+        (run.next_try_at, run.failures_count) = (0, 0);
+    }
+    assert_eq!(shown, listed);
     assert_eq!((shown.len(), &shown[0]), (2, &bare));
 }

@@ -1,0 +1,227 @@
+//! Whose a run is while it is made.
+//!
+//! Whoever makes a run claims it, and says again and again how far it is, which extends the claim.
+//! A claim of a process that died lapses, and the run is claimed anew: what the first one would
+//! still record, as it was only slow, is not recorded, and it is told so.
+
+use super::latest::keep_latest_runs;
+use super::making::{RunProgress, lock_export};
+use crate::actor::Actor;
+use crate::catalog::Catalog;
+use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_export_logs::LogLevel;
+use crate::entities::batch_export_runs::{self as runs, RunStatus};
+use crate::entities::batch_exports as exports;
+use crate::error::ChangeError;
+use crate::leases::{database_now, micros};
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::Query;
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
+    QueryFilter, QueryOrder, QuerySelect,
+};
+use std::time::Duration;
+
+/// So many failed runs in a row pause an export.
+const FAILED_RUNS_MAX: u64 = 10;
+
+/// A run that is ours to make.
+#[derive(Clone, Debug)]
+pub struct ClaimedRun {
+    /// Itself; its claim is what we record with.
+    pub run: runs::Model,
+    /// Its export as it is now.
+    pub export: exports::Model,
+}
+
+/// What became of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// It was kept.
+    Kept,
+    /// It was kept, and the export was paused with it, after too many failures.
+    Paused,
+    /// The run has ended, is somebody else's, or is no more: stop making it.
+    Lost,
+}
+
+impl Catalog {
+    /// Claims the run that is due the longest, of an export of which no run is claimed; those by
+    /// the clock before those of backfills.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn claim_export_run(
+        &self,
+        time: Duration,
+    ) -> Result<Option<ClaimedRun>, ChangeError> {
+        let looked = async {
+            let now = database_now(&self.db).await?;
+            self.claimable(now).await
+        };
+        let Some(seen) = looked.await.map_err(|error| self.error(&error))? else {
+            return Ok(None);
+        };
+        let transaction = self.begin().await?;
+        let claimed = claim(&transaction, &seen, time).await;
+        self.finish(transaction, claimed).await
+    }
+
+    /// A run that may be claimed.
+    async fn claimable(&self, now: i64) -> Result<Option<runs::Model>, DbErr> {
+        let mut busy = Query::select();
+        busy.column(runs::Column::BatchExportId)
+            .from("batch_export_runs")
+            .and_where(runs::Column::Status.is_in(RunStatus::OPEN))
+            .and_where(runs::Column::ClaimLapsesAt.gt(now));
+        runs::Entity::find()
+            .filter(runs::Column::Status.is_in(RunStatus::OPEN))
+            .filter(runs::Column::NextTryAt.lte(now))
+            .filter(runs::Column::BatchExportId.not_in_subquery(busy))
+            .order_by_asc(runs::Column::BackfillId.is_not_null())
+            .order_by_asc(runs::Column::NextTryAt)
+            .order_by_asc(runs::Column::CreatedAt)
+            .order_by_asc(runs::Column::Ordinal)
+            .one(&self.db)
+            .await
+    }
+
+    /// Records how far a run is, under its claim, and extends that. A status that ends the run
+    /// ends the claim; [`RunStatus::FailedRetryable`] gives it back until `again_after`.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn record_export_run(
+        &self,
+        id: Uuid,
+        claim: Option<Uuid>,
+        progress: RunProgress,
+        again_after: Duration,
+    ) -> Result<RunOutcome, ChangeError> {
+        let transaction = self.begin().await?;
+        let recorded = async {
+            let query = runs::Entity::find_by_id(id);
+            let Some(seen) = query.clone().one(&transaction).await? else {
+                return Ok(RunOutcome::Lost);
+            };
+            let export = lock_export(&transaction, seen.batch_export_id).await?;
+            let run = locked(&transaction, query).one(&transaction).await?;
+            let run = run.filter(|run| run.status.is_open() && run.claim == claim);
+            let (Some(run), Some(export)) = (run, export) else {
+                return Ok(RunOutcome::Lost);
+            };
+            let now = database_now(&transaction).await?;
+            let run = self.after(run, progress, now + micros(again_after));
+            let (export_id, status) = (export.id, run.status);
+            let backfill_id = run.backfill_id.filter(|_| !status.is_open());
+            run.into_active_model()
+                .reset_all()
+                .update(&transaction)
+                .await?;
+            if let Some(backfill_id) = backfill_id {
+                self.backfill_run_ended(&transaction, backfill_id).await?;
+            }
+            let mut outcome = RunOutcome::Kept;
+            let failed = matches!(status, RunStatus::Failed | RunStatus::TimedOut);
+            if failed && self.pause_hopeless(&transaction, export).await? {
+                outcome = RunOutcome::Paused;
+            }
+            keep_latest_runs(&transaction, export_id).await?;
+            Ok(outcome)
+        };
+        let recorded = recorded.await;
+        self.finish(transaction, recorded).await
+    }
+
+    /// A run after a record; `until` is when its claim lapses, or it may be tried again.
+    fn after(&self, mut run: runs::Model, progress: RunProgress, until: i64) -> runs::Model {
+        let now = self.now();
+        run.status = progress.status;
+        run.records_completed = progress.records_completed;
+        run.records_total_count = progress.records_total_count;
+        run.bytes_exported = progress.bytes_exported;
+        run.cursor = progress.cursor;
+        run.latest_error = progress.latest_error;
+        run.last_updated_at = now;
+        run.claim_lapses_at = until;
+        if run.status != RunStatus::Running {
+            run.claim = None;
+            run.claim_lapses_at = 0;
+        }
+        if run.status == RunStatus::FailedRetryable {
+            run.failures_count += 1;
+            run.next_try_at = until;
+        }
+        if !run.status.is_open() {
+            run.finished_at = Some(now);
+        }
+        run
+    }
+
+    /// Pauses an export of which the newest runs by the clock all failed.
+    async fn pause_hopeless(
+        &self,
+        within: &DatabaseTransaction,
+        before: exports::Model,
+    ) -> Result<bool, Abort> {
+        if before.paused {
+            return Ok(false);
+        }
+        let newest = runs::Entity::find()
+            .filter(runs::Column::BatchExportId.eq(before.id))
+            .filter(runs::Column::FinishedAt.is_not_null())
+            .order_by_desc(runs::Column::FinishedAt)
+            .limit(FAILED_RUNS_MAX)
+            .all(within)
+            .await?;
+        let failed =
+            |run: &runs::Model| matches!(run.status, RunStatus::Failed | RunStatus::TimedOut);
+        let enough = u64::try_from(newest.len()).is_ok_and(|count| count >= FAILED_RUNS_MAX);
+        if !(enough && newest.iter().all(failed)) {
+            return Ok(false);
+        }
+        let mut after = before.clone();
+        self.set_paused(&mut after, true);
+        let system = Actor::system();
+        self.save_batch_export(within, &system, &before, after)
+            .await?;
+        let open = backfills::Entity::find()
+            .filter(backfills::Column::BatchExportId.eq(before.id))
+            .filter(backfills::Column::Status.is_in(RunStatus::OPEN));
+        for backfill in locked(within, open).all(within).await? {
+            self.cancel(within, &system, &before, backfill).await?;
+        }
+        let message = format!("The export is paused: {FAILED_RUNS_MAX} runs in a row failed.");
+        self.log_export(within, before.id, None, LogLevel::Error, &message)
+            .await?;
+        Ok(true)
+    }
+}
+
+async fn claim(
+    within: &DatabaseTransaction,
+    seen: &runs::Model,
+    time: Duration,
+) -> Result<Option<ClaimedRun>, Abort> {
+    let Some(export) = lock_export(within, seen.batch_export_id).await? else {
+        return Ok(None);
+    };
+    let query = runs::Entity::find_by_id(seen.id);
+    let run = locked(within, query).one(within).await?;
+    let now = database_now(within).await?;
+    let is_free = |run: &runs::Model| {
+        run.status.is_open() && run.claim_lapses_at <= now && run.next_try_at <= now
+    };
+    let Some(mut run) = run.filter(is_free) else {
+        return Ok(None);
+    };
+    run.claim = Some(Uuid::new_v4());
+    run.claim_lapses_at = now + micros(time);
+    run.status = RunStatus::Running;
+    let run = run.into_active_model().reset_all().update(within).await?;
+    keep_latest_runs(within, export.id).await?;
+    Ok(Some(ClaimedRun { run, export }))
+}

@@ -1,0 +1,25 @@
+//! What one process at a time may do.
+
+use sea_orm::entity::prelude::{
+    ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+    EnumIter, PrimaryKeyTrait, Uuid,
+};
+
+/// One thing.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "leases")]
+pub struct Model {
+    /// What it is.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub name: String,
+    /// Who does it.
+    pub holder: Uuid,
+    /// Until when, in microseconds of the database's clock.
+    pub lapses_at: i64,
+}
+
+/// Reached by identifiers, not by joins.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,231 @@
+//! No export ever passes a row: nodes that start, ship, die, stop and come back in any order, with
+//! clocks that are wrong, beside a scheduler that goes as far as it is let.
+
+use super::NodeState::{Running, Starting, Stopped};
+use super::{lowest_known, nodes, passed_by_all};
+use crate::time::UtcTime;
+use proptest::prelude::{Just, Strategy, prop_oneof};
+use proptest::{collection, prop_assert, proptest};
+
+const NODES: usize = 3;
+
+/// What can happen, to a node by its number. Registering is two statements, and anything may
+/// happen between them.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The process starts, or the next statement of its start.
+    Start(usize),
+    /// It takes a request, by a clock that shows this.
+    Take(usize, i64),
+    /// Everything in its log ships, and it says how far it is.
+    Publish(usize, i64),
+    /// It is killed; its log stays.
+    Kill(usize),
+    /// It ends well.
+    Stop(usize),
+    /// The scheduler looks.
+    Export,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    row: Option<nodes::Model>,
+    /// Its log: arrival times.
+    unshipped: Vec<i64>,
+    life: Life,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Life {
+    #[default]
+    Dead,
+    /// The catalog has it; it does not know yet what its floor is.
+    Registering,
+    Lives {
+        floor: i64,
+    },
+}
+
+struct World {
+    nodes: Vec<Node>,
+    /// How far exports have gone.
+    exported: i64,
+    /// What shows whether the test can fail.
+    without_floor: bool,
+}
+
+impl World {
+    fn new(without_floor: bool) -> Self {
+        Self {
+            nodes: (0..NODES).map(|_| Node::default()).collect(),
+            exported: i64::MIN,
+            without_floor,
+        }
+    }
+
+    fn rows(&self) -> Vec<nodes::Model> {
+        self.nodes
+            .iter()
+            .filter_map(|node| node.row.clone())
+            .collect()
+    }
+
+    /// An error if an export has passed a row, or a row comes where exports have been.
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Start(number) => self.start(number),
+            Step::Take(number, clock) => self.take(number, clock)?,
+            Step::Publish(number, clock) => self.publish(number, clock),
+            Step::Kill(number) => self.nodes[number].life = Life::Dead,
+            Step::Stop(number) => self.stop(number),
+            Step::Export => self.export()?,
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        match node.life {
+            Life::Lives { .. } => {}
+            Life::Dead => {
+                let row = node.row.get_or_insert_with(|| nodes::Model {
+                    name: number.to_string(),
+                    host: String::new(),
+                    state: Starting,
+                    watermark: None,
+                    published_at: UtcTime(0),
+                    started_at: UtcTime(0),
+                });
+                if row.state == Stopped {
+                    row.state = Starting;
+                }
+                node.life = Life::Registering;
+            }
+            Life::Registering => {
+                let own = node.row.as_ref().and_then(|row| row.watermark);
+                let floor = own.max(lowest_known(&self.rows()));
+                let floor = floor.filter(|_| !self.without_floor);
+                let floor = floor.map_or(i64::MIN, |floor| floor.0);
+                self.nodes[number].life = Life::Lives { floor };
+            }
+        }
+    }
+
+    fn take(&mut self, number: usize, clock: i64) -> Result<(), String> {
+        let node = &mut self.nodes[number];
+        let Life::Lives { floor } = node.life else {
+            return Ok(());
+        };
+        let created_at = clock.max(floor);
+        node.unshipped.push(created_at);
+        if created_at < self.exported {
+            return Err(format!(
+                "node {number} makes a row of {created_at}, exports are at {}",
+                self.exported
+            ));
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, number: usize, clock: i64) {
+        let node = &mut self.nodes[number];
+        let (Life::Lives { floor }, Some(row)) = (&mut node.life, &mut node.row) else {
+            return;
+        };
+        *floor = clock.max(*floor);
+        node.unshipped.clear();
+        row.state = Running;
+        row.watermark = Some(UtcTime(*floor));
+    }
+
+    fn stop(&mut self, number: usize) {
+        self.publish(number, i64::MIN);
+        let node = &mut self.nodes[number];
+        if let (Life::Lives { .. }, Some(row)) = (node.life, &mut node.row) {
+            row.state = Stopped;
+            node.life = Life::Dead;
+        }
+    }
+
+    fn export(&mut self) -> Result<(), String> {
+        let Some(UtcTime(to)) = passed_by_all(&self.rows()) else {
+            return Ok(());
+        };
+        self.exported = self.exported.max(to);
+        let passed = |at: &&i64| **at < self.exported;
+        match self
+            .nodes
+            .iter()
+            .find_map(|node| node.unshipped.iter().find(passed))
+        {
+            Some(at) => Err(format!("a row of {at} was not there at {to}")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let node = 0..NODES;
+    let clock = 0..50_i64;
+    let step = prop_oneof![
+        3 => node.clone().prop_map(Step::Start),
+        4 => (node.clone(), clock.clone()).prop_map(|(node, clock)| Step::Take(node, clock)),
+        4 => (node.clone(), clock).prop_map(|(node, clock)| Step::Publish(node, clock)),
+        1 => node.clone().prop_map(Step::Kill),
+        1 => node.prop_map(Step::Stop),
+        3 => Just(Step::Export),
+    ];
+    collection::vec(step, 1..120)
+}
+
+proptest! {
+    #[test]
+    fn no_export_passes_a_row_whatever_nodes_do(steps in steps()) {
+        let mut world = World::new(false);
+        for step in steps {
+            let stepped = world.step(step);
+            prop_assert!(stepped.is_ok(), "{step:?}: {stepped:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_floor_a_clock_that_is_behind_writes_where_exports_have_been() {
+    let mut world = World::new(true);
+    for step in [
+        Step::Start(0),
+        Step::Start(0),
+        Step::Publish(0, 30),
+        Step::Export,
+        Step::Start(1),
+        Step::Start(1),
+    ] {
+        world.step(step).unwrap();
+    }
+    world.step(Step::Take(1, 20)).unwrap_err();
+}
+
+#[test]
+fn exports_go_as_far_as_those_that_count() {
+    let node = |state, watermark: Option<i64>| nodes::Model {
+        name: String::new(),
+        host: String::new(),
+        state,
+        watermark: watermark.map(UtcTime),
+        published_at: UtcTime(0),
+        started_at: UtcTime(0),
+    };
+    let table: [(&[_], _); 7] = [
+        (&[], None),
+        (&[(Starting, None)], None),
+        (&[(Running, Some(7))], Some(7)),
+        (&[(Running, Some(7)), (Running, Some(5))], Some(5)),
+        (&[(Running, Some(7)), (Stopped, Some(5))], Some(7)),
+        (&[(Running, Some(7)), (Starting, Some(9))], None),
+        (&[(Stopped, Some(7)), (Stopped, Some(5))], Some(7)),
+    ];
+    for (nodes, expected) in table {
+        let nodes: Vec<_> = nodes.iter().map(|(state, at)| node(*state, *at)).collect();
+        assert_eq!(passed_by_all(&nodes), expected.map(UtcTime), "{nodes:?}");
+    }
+}

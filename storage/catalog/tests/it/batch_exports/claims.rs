@@ -1,0 +1,200 @@
+//! Whose a run is: claims, what is recorded under them, and the lease of whoever leads.
+
+use super::{HOUR, Stand};
+use crate::fixture::{ALL, NOW};
+use millrace_catalog::leases::EXPORTS_LEASE;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    BackfillRange, ClaimedRun, NewRun, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
+};
+use std::time::Duration;
+use uuid::Uuid;
+
+on_both!(
+    one_process_at_a_time_holds_a_lease,
+    a_run_is_claimed_once_and_by_another_when_the_claim_lapses,
+    of_an_export_one_run_at_a_time_is_claimed,
+    runs_by_the_clock_go_before_those_of_backfills,
+    a_run_that_failed_is_claimed_again_after_its_pause,
+    ten_failed_runs_in_a_row_pause_an_export,
+);
+
+/// Longer than a test.
+const LONG: Duration = Duration::from_secs(3_600);
+
+fn told(status: RunStatus) -> RunProgress {
+    RunProgress {
+        status,
+        records_completed: None,
+        records_total_count: None,
+        bytes_exported: None,
+        cursor: None,
+        latest_error: None,
+    }
+}
+
+async fn begun(stand: &Stand, export_id: Uuid, backfill_id: Option<Uuid>, number: i64) {
+    let window = NewRun {
+        backfill_id,
+        data_interval_start: Some(UtcTime(NOW.0 + number * HOUR)),
+        data_interval_end: UtcTime(NOW.0 + (number + 1) * HOUR),
+    };
+    let catalog = &stand.fixture.catalog;
+    catalog.begin_export_run(export_id, window).await.unwrap();
+}
+
+async fn claim(stand: &Stand, time: Duration) -> Option<ClaimedRun> {
+    stand.fixture.catalog.claim_export_run(time).await.unwrap()
+}
+
+async fn record(stand: &Stand, claimed: &ClaimedRun, status: RunStatus) -> RunOutcome {
+    let (id, claim) = (claimed.run.id, claimed.run.claim);
+    let catalog = &stand.fixture.catalog;
+    let recorded = catalog.record_export_run(id, claim, told(status), LONG);
+    recorded.await.unwrap()
+}
+
+async fn one_process_at_a_time_holds_a_lease(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (one, other) = (Uuid::new_v4(), Uuid::new_v4());
+    let hold = async |holder, time| {
+        let held = stand
+            .fixture
+            .catalog
+            .hold_lease(EXPORTS_LEASE, holder, time);
+        held.await.unwrap()
+    };
+    assert!(hold(one, LONG).await);
+    assert!(!hold(other, LONG).await, "it is held");
+    assert!(hold(one, Duration::ZERO).await, "it is one's own");
+    assert!(hold(other, LONG).await, "it has lapsed");
+    let release = async |holder| {
+        let released = stand.fixture.catalog.release_lease(EXPORTS_LEASE, holder);
+        released.await.unwrap();
+    };
+    release(one).await;
+    assert!(!hold(one, LONG).await, "it was another's");
+    release(other).await;
+    assert!(hold(one, LONG).await);
+}
+
+async fn a_run_is_claimed_once_and_by_another_when_the_claim_lapses(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export_id = stand.made().await.id;
+    assert!(claim(&stand, LONG).await.is_none());
+    begun(&stand, export_id, None, 0).await;
+    let slow = claim(&stand, Duration::ZERO).await.unwrap();
+    assert_eq!(slow.run.status, RunStatus::Running);
+    let quick = claim(&stand, LONG).await.unwrap();
+    assert_eq!(quick.run.id, slow.run.id);
+    assert!(claim(&stand, LONG).await.is_none());
+    for status in [RunStatus::Running, RunStatus::Completed, RunStatus::Failed] {
+        assert_eq!(record(&stand, &slow, status).await, RunOutcome::Lost);
+    }
+    assert_eq!(
+        record(&stand, &quick, RunStatus::Running).await,
+        RunOutcome::Kept
+    );
+    assert!(
+        claim(&stand, LONG).await.is_none(),
+        "the record extends the claim"
+    );
+    assert_eq!(
+        record(&stand, &quick, RunStatus::Completed).await,
+        RunOutcome::Kept
+    );
+    assert_eq!(
+        record(&stand, &quick, RunStatus::Running).await,
+        RunOutcome::Lost
+    );
+    assert!(claim(&stand, LONG).await.is_none());
+}
+
+async fn of_an_export_one_run_at_a_time_is_claimed(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (one, other) = (stand.made().await.id, stand.made().await.id);
+    for (export_id, number) in [(one, 0), (one, 1), (other, 0)] {
+        begun(&stand, export_id, None, number).await;
+    }
+    let first = claim(&stand, LONG).await.unwrap();
+    let second = claim(&stand, LONG).await.unwrap();
+    assert_eq!((first.export.id, second.export.id), (one, other));
+    assert!(claim(&stand, LONG).await.is_none());
+    record(&stand, &first, RunStatus::Completed).await;
+    let third = claim(&stand, LONG).await.unwrap();
+    assert_eq!((third.export.id, third.run.ordinal), (one, 2));
+}
+
+async fn runs_by_the_clock_go_before_those_of_backfills(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let backfill = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    let backfill = backfill.await.unwrap().id;
+    begun(&stand, export_id, Some(backfill), 0).await;
+    begun(&stand, export_id, None, 0).await;
+    let claimed = claim(&stand, LONG).await.unwrap();
+    assert_eq!(claimed.run.backfill_id, None);
+    let open = catalog.open_export_backfills().await.unwrap();
+    let [open] = open.as_slice() else {
+        panic!("{open:?}");
+    };
+    let end = UtcTime(NOW.0 + HOUR);
+    assert_eq!((open.open_runs, open.windows_until), (1, Some(end)));
+    assert_eq!(catalog.count_backfill_runs(backfill).await.unwrap(), 1);
+}
+
+async fn a_run_that_failed_is_claimed_again_after_its_pause(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export_id = stand.made().await.id;
+    begun(&stand, export_id, None, 0).await;
+    let first = claim(&stand, LONG).await.unwrap();
+    assert_eq!(
+        record(&stand, &first, RunStatus::FailedRetryable).await,
+        RunOutcome::Kept
+    );
+    assert!(claim(&stand, LONG).await.is_none(), "it waits");
+    begun(&stand, export_id, None, 1).await;
+    let next = claim(&stand, LONG).await.unwrap();
+    assert_eq!(next.run.ordinal, 2, "which holds up no other");
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    record(&stand, &next, RunStatus::Failed).await;
+    let retried = catalog.retry_export_run(actor, place, export_id, next.run.id);
+    retried.await.unwrap();
+    let again = claim(&stand, LONG).await.unwrap();
+    assert_eq!((again.run.id, again.run.failures_count), (next.run.id, 0));
+}
+
+async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, place) = (&stand.fixture.catalog, stand.place());
+    let export_id = stand.made().await.id;
+    let failing = [RunStatus::Failed, RunStatus::TimedOut];
+    let mut statuses = vec![RunStatus::Failed; 9];
+    statuses.push(RunStatus::Completed);
+    statuses.extend(failing.iter().cycle().take(10));
+    for (number, status) in statuses.iter().enumerate() {
+        stand.fixture.pass_micros(1);
+        begun(&stand, export_id, None, number as i64).await;
+        let claimed = claim(&stand, LONG).await.unwrap();
+        let outcome = record(&stand, &claimed, *status).await;
+        let is_last = number + 1 == statuses.len();
+        let expected = if is_last {
+            RunOutcome::Paused
+        } else {
+            RunOutcome::Kept
+        };
+        assert_eq!(outcome, expected, "{number}");
+    }
+    let seen = catalog
+        .batch_export(place, export_id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(seen.export.paused);
+    let filter = RunFilter::default();
+    let listed = catalog
+        .list_export_runs(place, export_id, filter, ALL)
+        .await;
+    assert_eq!(listed.unwrap().unwrap().count, 20);
+}

@@ -1,0 +1,196 @@
+//! Windows by the clock: which come next, and which are passed over.
+
+use super::{HOUR, Stand, new_export};
+use crate::fixture::{ALL, NOW};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    BatchExportChange, BatchExportRun, NewBatchExport, RunFilter, RunOrder, UtcTime,
+};
+use std::time::Duration;
+use uuid::Uuid;
+
+on_both!(
+    windows_follow_one_another_from_the_one_the_export_is_made_in,
+    a_window_is_planned_once_whoever_plans,
+    windows_are_within_the_times_that_an_export_may_run,
+    a_new_interval_leaves_no_gap,
+    windows_that_end_during_a_pause_are_passed_over,
+    what_is_not_delivered_is_behind,
+);
+
+/// So many hours, and minutes, after the export is made at full hour.
+fn at(hours: i64, minutes: i64) -> UtcTime {
+    UtcTime(NOW.0 + hours * HOUR + minutes * HOUR / 60)
+}
+
+async fn runs(stand: &Stand, export_id: Uuid) -> Vec<BatchExportRun> {
+    let filter = RunFilter {
+        order: RunOrder::EarliestWindowFirst,
+        ..RunFilter::default()
+    };
+    let catalog = &stand.fixture.catalog;
+    let listed = catalog.list_export_runs(stand.place(), export_id, filter, ALL);
+    listed.await.unwrap().unwrap().rows
+}
+
+/// The windows that are planned, in minutes since the export was made.
+async fn windows(stand: &Stand, export_id: Uuid) -> Vec<(i64, i64)> {
+    let minutes = |at: UtcTime| (at.0 - NOW.0) / (HOUR / 60);
+    let window = |run: BatchExportRun| {
+        let start = run.data_interval_start.unwrap();
+        (minutes(start), minutes(run.data_interval_end))
+    };
+    runs(stand, export_id)
+        .await
+        .into_iter()
+        .map(window)
+        .collect()
+}
+
+async fn plan(stand: &Stand, until: UtcTime) -> usize {
+    stand
+        .fixture
+        .catalog
+        .plan_export_windows(until)
+        .await
+        .unwrap()
+}
+
+async fn windows_follow_one_another_from_the_one_the_export_is_made_in(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    stand.fixture.pass_micros(HOUR / 4);
+    let id = stand.made().await.id;
+    assert_eq!(plan(&stand, at(0, 59)).await, 0, "it has not ended");
+    assert_eq!(plan(&stand, at(1, 0)).await, 1);
+    assert_eq!(plan(&stand, at(1, 59)).await, 0);
+    assert_eq!(
+        plan(&stand, at(4, 1)).await,
+        3,
+        "what was missed is made up for"
+    );
+    let expected = [(0, 60), (60, 120), (120, 180), (180, 240)];
+    assert_eq!(windows(&stand, id).await, expected);
+    let export = stand.fixture.catalog.batch_export(stand.place(), id).await;
+    let export = export.unwrap().unwrap().export;
+    assert_eq!(export.live_since, Some(at(0, 0)));
+    assert_eq!(
+        (export.windows_until, export.runs_count),
+        (Some(at(4, 0)), 4)
+    );
+}
+
+async fn a_window_is_planned_once_whoever_plans(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let id = stand.made().await.id;
+    let planners = (0..4).map(|_| {
+        let catalog = stand.fixture.catalog.clone();
+        tokio::spawn(async move { catalog.plan_export_windows(at(300, 0)).await.unwrap() })
+    });
+    let planners: Vec<_> = planners.collect();
+    let mut planned = 0;
+    for planner in planners {
+        planned += planner.await.unwrap();
+    }
+    let ordinals: Vec<i64> = runs(&stand, id)
+        .await
+        .iter()
+        .map(|run| run.ordinal)
+        .collect();
+    assert_eq!(planned, 300, "a hundred at a time");
+    assert_eq!(
+        ordinals,
+        (1..=100).collect::<Vec<_>>(),
+        "and the page has a hundred"
+    );
+}
+
+async fn windows_are_within_the_times_that_an_export_may_run(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let new = NewBatchExport {
+        start_at: Some(at(2, 30)),
+        end_at: Some(at(4, 30)),
+        ..new_export()
+    };
+    let id = stand.make(new).await.unwrap().id;
+    assert_eq!(plan(&stand, at(9, 0)).await, 2);
+    assert_eq!(windows(&stand, id).await, [(120, 180), (180, 240)]);
+    let longer = BatchExportChange {
+        end_at: Some(Some(at(11, 0))),
+        ..BatchExportChange::default()
+    };
+    let catalog = &stand.fixture.catalog;
+    let changed = catalog.update_batch_export(stand.writer(), id, longer);
+    changed.await.unwrap();
+    assert_eq!(
+        plan(&stand, at(10, 0)).await,
+        1,
+        "what it was not to run in is passed over"
+    );
+    assert_eq!(windows(&stand, id).await[2..], [(540, 600)]);
+}
+
+async fn a_new_interval_leaves_no_gap(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let id = stand.made().await.id;
+    plan(&stand, at(1, 0)).await;
+    for (interval, until) in [("every 25 minutes", at(1, 50)), ("hour", at(3, 0))] {
+        let change = BatchExportChange {
+            interval: Some(interval.to_owned()),
+            ..BatchExportChange::default()
+        };
+        let catalog = &stand.fixture.catalog;
+        let changed = catalog.update_batch_export(stand.writer(), id, change);
+        changed.await.unwrap();
+        plan(&stand, until).await;
+    }
+    let windows = windows(&stand, id).await;
+    let ends = windows.iter().map(|(_, end)| *end);
+    let starts = windows.iter().skip(1).map(|(start, _)| *start);
+    assert!(starts.eq(ends.take(windows.len() - 1)), "{windows:?}");
+    assert_eq!(windows.first().unwrap().0, 0);
+    assert_eq!(windows.last().unwrap().1, 180);
+}
+
+async fn windows_that_end_during_a_pause_are_passed_over(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let id = stand.made().await.id;
+    plan(&stand, at(1, 0)).await;
+    stand.fixture.pass_micros(HOUR + HOUR / 2);
+    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    assert_eq!(plan(&stand, at(5, 0)).await, 0);
+    stand.fixture.pass_micros(2 * HOUR);
+    let unpaused = catalog.unpause_batch_export(actor, place, id, false);
+    unpaused.await.unwrap();
+    assert_eq!(plan(&stand, at(5, 0)).await, 2);
+    assert_eq!(windows(&stand, id).await, [(0, 60), (180, 240), (240, 300)]);
+    stand.fixture.pass_micros(2 * HOUR);
+    catalog.pause_batch_export(actor, place, id).await.unwrap();
+    stand.fixture.pass_micros(HOUR / 60);
+    let unpaused = catalog.unpause_batch_export(actor, place, id, false);
+    unpaused.await.unwrap();
+    assert_eq!(plan(&stand, at(6, 0)).await, 1, "no window ended meanwhile");
+}
+
+async fn what_is_not_delivered_is_behind(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
+    stand.made().await;
+    plan(&stand, at(0, 0)).await;
+    stand.fixture.pass_micros(HOUR);
+    assert_eq!(catalog.exports_lag().await.unwrap(), Duration::ZERO);
+    stand.fixture.pass_micros(HOUR / 2);
+    let half_an_hour = Duration::from_secs(1_800);
+    assert_eq!(
+        catalog.exports_lag().await.unwrap(),
+        half_an_hour,
+        "it is not planned"
+    );
+    plan(&stand, at(1, 0)).await;
+    assert_eq!(
+        catalog.exports_lag().await.unwrap(),
+        half_an_hour,
+        "it has not run"
+    );
+}

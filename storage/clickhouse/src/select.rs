@@ -1,0 +1,269 @@
+//! The rows of a SELECT as bytes, however many: they come in pieces as ClickHouse writes them, and
+//! are kept nowhere.
+//!
+//! A read may cost little, as inserts must not wait for it: few threads, a limit on memory, the
+//! lowest priority. It may only read, whatever the statement says.
+
+use crate::settings::quoted_text;
+use crate::tail::Tail;
+use crate::{ClickHouse, QueryError};
+use bytes::Bytes;
+use clickhouse::error::Error;
+use clickhouse::query::BytesCursor;
+use std::fmt;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// How a SELECT is to be run.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// What the statement can be found and stopped by; new for every one.
+    pub query_id: String,
+    /// Threads it may use.
+    pub threads_max: u32,
+    /// Memory it may use there, in bytes.
+    pub memory_bytes_max: u64,
+    /// How long it may take.
+    pub duration_max: Duration,
+    /// Rows that ClickHouse works on at once.
+    pub block_rows: u32,
+    /// Rows it may answer; it fails at more.
+    pub result_rows_max: Option<u64>,
+    /// How long it may say nothing until ClickHouse is asked whether it still runs.
+    pub silence_max: Duration,
+    /// How long we may take nothing until ClickHouse gives us up, where it lets us say so.
+    pub stall_max: Duration,
+    /// Settings of ClickHouse's beside these, by name.
+    pub settings: Vec<(String, String)>,
+}
+
+impl ReadOptions {
+    /// Two threads, a gigabyte, six hours.
+    #[must_use]
+    pub fn new(query_id: impl Into<String>) -> Self {
+        Self {
+            query_id: query_id.into(),
+            threads_max: 2,
+            memory_bytes_max: 1 << 30,
+            duration_max: Duration::from_secs(6 * 3_600),
+            block_rows: 16_384,
+            result_rows_max: None,
+            silence_max: Duration::from_secs(60),
+            stall_max: Duration::from_secs(600),
+            settings: Vec::new(),
+        }
+    }
+
+    /// All of it as settings of ClickHouse's.
+    fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = self.settings.clone();
+        let mut set = |name: &str, value: String| settings.push((name.to_owned(), value));
+        set("query_id", self.query_id.clone());
+        // The embedded engine gives statements ids of its own.
+        set("log_comment", self.query_id.clone());
+        set("readonly", "1".to_owned());
+        set(
+            "cancel_http_readonly_queries_on_client_close",
+            "1".to_owned(),
+        );
+        // 0 is none, 1 the highest.
+        set("priority", "10".to_owned());
+        set("max_threads", self.threads_max.to_string());
+        set("max_memory_usage", self.memory_bytes_max.to_string());
+        set(
+            "max_execution_time",
+            self.duration_max.as_secs().to_string(),
+        );
+        set("timeout_overflow_mode", "throw".to_owned());
+        set("max_block_size", self.block_rows.to_string());
+        set("http_send_timeout", self.stall_max.as_secs().to_string());
+        if let Some(rows) = self.result_rows_max {
+            set("max_result_rows", rows.to_string());
+            set("result_overflow_mode", "throw".to_owned());
+        }
+        settings
+    }
+}
+
+impl ClickHouse {
+    /// Runs a SELECT, which names its FORMAT, and answers its rows as they come.
+    ///
+    /// # Errors
+    /// If the address of the server cannot be read; all else is told by the stream.
+    pub fn read(&self, statement: &str, options: &ReadOptions) -> Result<RowStream, QueryError> {
+        let mut query = self.client.query_raw(statement);
+        for (name, value) in options.settings() {
+            query = query.with_setting(name, value);
+        }
+        Ok(RowStream {
+            clickhouse: self.clone(),
+            query_id: options.query_id.clone(),
+            silence_max: options.silence_max,
+            cursor: query.fetch_bytes("TSVRaw")?,
+            tail: Tail::default(),
+            state: State::Running,
+        })
+    }
+
+    /// Runs a SELECT whose answer is one number.
+    ///
+    /// # Errors
+    /// If the server cannot be asked, or answers anything else.
+    pub async fn read_number(
+        &self,
+        statement: &str,
+        options: &ReadOptions,
+    ) -> Result<u64, QueryError> {
+        let mut stream = self.read(&format!("{statement} FORMAT TSVRaw"), options)?;
+        let mut answer = Vec::new();
+        while let Some(piece) = stream.next().await? {
+            answer.extend_from_slice(&piece);
+            if answer.len() > 100 {
+                break;
+            }
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        answer.trim_end().parse().map_err(|_| QueryError {
+            code: None,
+            message: format!("the answer `{answer}` is no number"),
+        })
+    }
+
+    /// Stops a statement that was begun with this id, if it still runs. Returns at once.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn stop(&self, query_id: &str) -> Result<(), QueryError> {
+        let on_cluster = self.on_cluster();
+        let condition = has_id(query_id);
+        self.execute(&format!("KILL QUERY{on_cluster} WHERE {condition} ASYNC"))
+            .await
+    }
+
+    /// Whether a statement that was begun with this id still runs.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn is_running(&self, query_id: &str) -> Result<bool, QueryError> {
+        let processes = self.on_every_host("processes");
+        let condition = has_id(query_id);
+        let sql = format!("SELECT count() FROM {processes} WHERE {condition}");
+        Ok(self.fetch_u64(&sql).await? > 0)
+    }
+}
+
+fn has_id(query_id: &str) -> String {
+    let id = quoted_text(query_id);
+    format!("(query_id = {id} OR endsWith(Settings['log_comment'], {id}))")
+}
+
+/// The rows of a running SELECT. Dropped before its end, it stops the query.
+pub struct RowStream {
+    clickhouse: ClickHouse,
+    query_id: String,
+    silence_max: Duration,
+    cursor: BytesCursor,
+    tail: Tail,
+    state: State,
+}
+
+/// `Running => (Complete | Failed)`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    /// All bytes are here, and none of them tell of an error.
+    Complete,
+    Failed,
+}
+
+impl RowStream {
+    /// The next bytes, cut anywhere; `None` after the last. Those before an error are rows, but not
+    /// all of them.
+    ///
+    /// Cancel safe: bytes that are not taken now are answered by the next call.
+    ///
+    /// # Errors
+    /// If the query fails, also in the middle of its rows, or the server is gone. There is nothing
+    /// after an error.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, QueryError> {
+        loop {
+            if let Some(piece) = self.tail.release() {
+                return Ok(Some(piece));
+            }
+            match self.state {
+                State::Complete => return Ok(self.tail.pop()),
+                State::Failed => return Ok(None),
+                State::Running => {}
+            }
+            match self.piece().await {
+                Ok(Some(piece)) => self.tail.push(piece),
+                Ok(None) => match self.tail.exception() {
+                    None => self.state = State::Complete,
+                    Some(text) => return Err(self.failed(Error::BadResponse(text))),
+                },
+                Err(error) => {
+                    // The connection breaks behind the words that tell why.
+                    let told = self.tail.exception().map(Error::BadResponse);
+                    return Err(self.failed(told.unwrap_or(error)));
+                }
+            }
+        }
+    }
+
+    /// What the server sends next. It may be silent for as long as it says that the query runs:
+    /// rows that nothing is chosen of take their time.
+    async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            if let Ok(piece) = timeout(self.silence_max, self.cursor.next()).await {
+                return piece;
+            }
+            if matches!(self.clickhouse.is_running(&self.query_id).await, Ok(true)) {
+                continue;
+            }
+            // What it sent before it ended may still be on its way.
+            return timeout(self.silence_max, self.cursor.next())
+                .await
+                .unwrap_or(Err(Error::TimedOut));
+        }
+    }
+
+    fn failed(&mut self, error: Error) -> QueryError {
+        let error = QueryError::from(error);
+        if error.code.is_none() {
+            self.stop();
+        }
+        self.state = State::Failed;
+        error
+    }
+
+    /// A server may not notice that nobody listens any more.
+    fn stop(&self) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let (clickhouse, query_id) = (self.clickhouse.clone(), self.query_id.clone());
+        runtime.spawn(async move {
+            if let Err(error) = clickhouse.stop(&query_id).await {
+                tracing::debug!(%error, query_id, "a query that nobody reads could not be stopped");
+            }
+        });
+    }
+}
+
+impl Drop for RowStream {
+    fn drop(&mut self) {
+        if self.state == State::Running {
+            self.stop();
+        }
+    }
+}
+
+impl fmt::Debug for RowStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowStream")
+            .field("query_id", &self.query_id)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! Blocks are what ClickHouse reads, read back whole, and no damage passes.
+
+use super::read::split_block;
+use super::*;
+
+fn compressed(rows: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Compressor::new().compress_into(rows, &mut out);
+    out
+}
+
+#[test]
+fn rows_are_stored_where_they_lie_as_they_are_elsewhere() {
+    for bytes in [1, 1_000, BLOCK_BYTES_MAX] {
+        let mut stored = Vec::new();
+        store_into(&vec![7; bytes], &mut stored);
+        let mut block = vec![7; HEAD_BYTES + bytes];
+        assert!(store_in_place(&mut block));
+        assert!(block == stored, "{bytes} bytes");
+    }
+    for bytes in [
+        0,
+        HEAD_BYTES - 1,
+        HEAD_BYTES,
+        HEAD_BYTES + BLOCK_BYTES_MAX + 1,
+    ] {
+        let mut block = vec![7; bytes];
+        assert!(!store_in_place(&mut block), "{bytes} bytes");
+        assert!(block.iter().all(|byte| *byte == 7));
+    }
+}
+
+#[test]
+fn blocks_are_the_bytes_clickhouse_reads() {
+    // As in the clickhouse crate's own tests.
+    let source = [
+        245u8, 5, 222, 235, 225, 158, 59, 108, 225, 31, 65, 215, 66, 66, 36, 92, 130, 34, 0, 0, 0,
+        23, 0, 0, 0, 240, 8, 1, 0, 2, 255, 255, 255, 255, 0, 1, 1, 1, 115, 6, 83, 116, 114, 105,
+        110, 103, 3, 97, 98, 99,
+    ];
+    let plain = [
+        1u8, 0, 2, 255, 255, 255, 255, 0, 1, 1, 1, 115, 6, 83, 116, 114, 105, 110, 103, 3, 97, 98,
+        99,
+    ];
+    let mut out = Vec::new();
+    decompress_into_vec(&source, &mut out, 23).unwrap();
+    assert_eq!(out, plain);
+    assert_eq!(compressed(&plain), source);
+}
+
+#[test]
+fn large_input_is_cut_into_blocks_that_read_back() {
+    let mut compressor = Compressor::new();
+    for bytes in [
+        0,
+        1,
+        15,
+        1000,
+        BLOCK_BYTES_MAX,
+        BLOCK_BYTES_MAX + 1,
+        3 << 20,
+    ] {
+        let rows: Vec<u8> = (0..bytes).map(|i| ((i * i) >> 7) as u8).collect();
+        let mut run = vec![9];
+        compressor.compress_into(&rows, &mut run);
+        let mut blocks = 0;
+        let mut rest = &run[1..];
+        while !rest.is_empty() {
+            rest = split_block(rest).unwrap().1;
+            blocks += 1;
+        }
+        assert_eq!(blocks, bytes.div_ceil(BLOCK_BYTES_MAX));
+        let mut back = Vec::new();
+        decompress_into_vec(&run[1..], &mut back, bytes).unwrap();
+        assert!(back == rows, "{bytes} bytes read back");
+        if bytes > 0 {
+            let small = decompress_into_vec(&run[1..], &mut Vec::new(), bytes - 1);
+            assert!(matches!(small, Err(BlockError::TooLarge { .. })));
+        }
+    }
+}
+
+#[test]
+fn stored_blocks_read_back_beside_compressed_ones() {
+    for bytes in [0, 1, BLOCK_BYTES_MAX, BLOCK_BYTES_MAX + 1] {
+        let rows: Vec<u8> = (0..bytes).map(|i| (i >> 3) as u8).collect();
+        let mut run = compressed(b"before");
+        store_into(&rows, &mut run);
+        let mut back = Vec::new();
+        decompress_into_vec(&run, &mut back, bytes + 6).unwrap();
+        assert!(
+            back.starts_with(b"before") && back[6..] == rows,
+            "{bytes} bytes read back"
+        );
+    }
+}
+
+#[test]
+fn the_sum_of_heads_stands_for_every_byte() {
+    let mut run = compressed(b"an event, an event, an event");
+    store_into(b"another event", &mut run);
+    let sum = heads_crc(&run);
+    assert!(sum.is_some() && proven_heads_crc(&run) == sum);
+    for bit in 0..run.len() * 8 {
+        let mut bad = run.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert_ne!(proven_heads_crc(&bad), sum, "bit {bit}");
+    }
+    let swapped = [&run[run.len() - 38..], &run[..run.len() - 38]].concat();
+    assert_ne!(proven_heads_crc(&swapped), sum, "another order");
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_shows() {
+    let text = b"an event, an event, an event, and another event";
+    let mut stored = Vec::new();
+    store_into(text, &mut stored);
+    for run in [compressed(text), stored] {
+        for bit in 0..run.len() * 8 {
+            let mut bad = run.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(decompress_into_vec(&bad, &mut Vec::new(), 1 << 20).is_err());
+        }
+        for cut in 1..run.len() {
+            assert!(decompress_into_vec(&run[..cut], &mut Vec::new(), 1 << 20).is_err());
+        }
+    }
+}
