@@ -9,6 +9,7 @@ use crate::metrics::CoreMetrics;
 use crate::orphans::Orphans;
 use crate::resends::Resends;
 use crate::turns::Turns;
+use crate::watermark::{Arrival, Arrivals, CoreArrivals};
 use millrace_encoding::{Buffers, Decoder};
 use millrace_parse::{ApiError, Parser};
 use millrace_pipeline::Pipeline;
@@ -32,6 +33,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Whether the process is to be sent events.
     pub readiness: Readiness,
+    /// The requests under way.
+    pub arrivals: Arrivals,
 }
 
 /// What all cores share.
@@ -52,6 +55,7 @@ pub struct Core {
     pub orphans: Rc<Orphans>,
     pub turns: Rc<Turns>,
     pub metrics: CoreMetrics,
+    pub arrivals: Rc<CoreArrivals>,
     random: RefCell<SmallRng>,
 }
 
@@ -59,8 +63,10 @@ impl Core {
     /// A core's state.
     pub fn new(shared: Arc<Shared>) -> Rc<Self> {
         let turns = Turns::new(shared.config.limits.waiting_bytes_max);
+        let arrivals = shared.deps.arrivals.of_core();
         Rc::new(Self {
             shared,
+            arrivals,
             turns,
             parser: RefCell::default(),
             decoder: RefCell::default(),
@@ -69,6 +75,11 @@ impl Core {
             metrics: CoreMetrics::of_recorder(),
             random: RefCell::new(rand::make_rng()),
         })
+    }
+
+    /// A request comes.
+    pub fn arrive(&self) -> Arrival {
+        self.arrivals.enter(&*self.shared.deps.clock)
     }
 
     /// A new version 7 uuid. Nothing about it need be secret, so a small generator does.

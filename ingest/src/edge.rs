@@ -269,7 +269,8 @@ pub fn canned(status: &str, code: &str, detail: &str, headers: &str) -> Vec<u8> 
     };
     let body = format!(r#"{{"type":"{kind}","code":"{code}","detail":"{detail}","attr":null}}"#);
     format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         {headers}content-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()

@@ -106,13 +106,14 @@ impl Framing {
         self.line_bytes += kept;
         let Some(end) = end else { return bytes.len() };
         let line = self.line;
-        let line = line.get(..self.line_bytes).unwrap_or_default();
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let whole = line.get(..self.line_bytes).unwrap_or_default();
+        let line = whole.strip_suffix(b"\r").unwrap_or(whole);
         self.line_bytes = 0;
         match self.part {
             Part::Head => self.head_line(line),
             Part::ChunkSize => self.chunk_size(line),
-            Part::Trailer if line.is_empty() => self.part = Part::Head,
+            // hyper takes a line feed alone for a trailer.
+            Part::Trailer if whole == b"\r" => self.part = Part::Head,
             Part::Trailer | Part::Bytes { .. } => {}
         }
         end + 1
@@ -125,8 +126,10 @@ impl Framing {
             None => {}
             Some(b'c' | b'C') => {
                 if let Some(value) = field(line, b"content-length:") {
-                    // A length that is not a number is refused by hyper.
+                    // A length that is not a number is refused by hyper; one that is longer than a
+                    // line here, by us: nobody means well by it.
                     self.length = Some(number(value, 10).unwrap_or(0));
+                    self.encoded |= line.len() + 1 >= LINE_BYTES;
                 }
             }
             Some(b't' | b'T') => self.encoded |= field(line, b"transfer-encoding:").is_some(),
@@ -200,6 +203,10 @@ mod tests {
             ("transfer-encoding: chunked\nCONTENT-LENGTH: 3\n\n", true),
             ("Content-Length:3\r\nTransfer-Encoding:x\r\n\r\n", true),
             (
+                "Content-Length: 0000000000000000000000000000000000000000000000000000000005\r\n\r\n",
+                true,
+            ),
+            (
                 "Content-Length: 30\r\n\r\nTransfer-Encoding: chunked\r\n",
                 false,
             ),
@@ -233,6 +240,7 @@ mod tests {
             "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\n\r\n\r\n\r\r\n00\r\nX: y\r\n\r\n",
             "Transfer-Encoding: chunked\r\n\r\nA \r\n0123456789\r\n000;\r\n\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n0\r\n\nX: y\r\n\r\n",
         ];
         for body in bodies {
             let ambiguous =

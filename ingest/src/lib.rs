@@ -16,6 +16,7 @@
 //! | `resends` | requests acknowledged lately |
 //! | `orphans` | submissions whose client went away |
 //! | `turns` | which project is next on a core, and whom to send away |
+//! | [`watermark`] | how far a node is, for who exports |
 //! | `budget`, `connections` | bounds of the process |
 //! | [`health`], `metrics` | what operators look at |
 //!
@@ -39,6 +40,7 @@ mod orphans;
 mod resends;
 mod server;
 mod turns;
+pub mod watermark;
 
 pub use config::{HttpLimits, ServerConfig};
 pub use core::Deps;

@@ -6,6 +6,7 @@
 use crate::http::Route;
 use http::StatusCode;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use millrace_rows::Micros;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ const CONNECTIONS_REFUSED: &str = "millrace_ingest_connections_refused_total";
 const TIMEOUTS: &str = "millrace_ingest_timeouts_total";
 const IN_FLIGHT_BYTES: &str = "millrace_ingest_in_flight_bytes";
 const READY: &str = "millrace_ready";
+const WATERMARK_AGE: &str = "millrace_watermark_age_seconds";
+const CLOCK_BEHIND: &str = "millrace_clock_behind_seconds";
 
 /// Requests a second and core whose stages are timed. A histogram keeps every sample until it is
 /// rendered or tidied; above this rate more samples would say nothing new.
@@ -61,6 +64,27 @@ pub fn describe() {
     );
     g!(IN_FLIGHT_BYTES, Unit::Bytes, "Bytes of bodies in memory");
     g!(READY, "1 when the process takes events, else 0");
+    g!(
+        WATERMARK_AGE,
+        Unit::Seconds,
+        "How long ago the arrival time is before which all of this node is in ClickHouse"
+    );
+    g!(
+        CLOCK_BEHIND,
+        Unit::Seconds,
+        "How far the clock was behind the watermark when that was noticed, while it is"
+    );
+}
+
+/// How far the watermark is behind the clock.
+pub fn watermark_age(now: Micros, watermark: Micros) {
+    let age = now.0.saturating_sub(watermark.0).max(0);
+    gauge!(WATERMARK_AGE).set(age as f64 / 1e6);
+}
+
+/// How far the clock is behind the watermark; 0 when it is not.
+pub fn clock_behind(seconds: i64) {
+    gauge!(CLOCK_BEHIND).set(seconds as f64);
 }
 
 /// Statuses that we answer with, for the table of counters.

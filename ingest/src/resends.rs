@@ -69,10 +69,9 @@ impl Resends {
 
     /// Whether a request with this fingerprint was acknowledged lately.
     pub fn knows(&self, fingerprint: Option<u128>) -> bool {
-        let now = Instant::now();
         fingerprint.is_some_and(|fingerprint| {
-            self.shard(fingerprint)
-                .is_some_and(|mut shard| shard.knows(fingerprint, now))
+            let shard = self.shard(fingerprint);
+            shard.is_some_and(|mut shard| shard.knows(fingerprint, Instant::now()))
         })
     }
 

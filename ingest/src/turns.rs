@@ -7,20 +7,24 @@
 //! not caught up with holds the queue up, so that waiting happens here, where it is fair, and not
 //! behind others' groups.
 //!
-//! | Bytes that wait | Who is told to come again later, before the body is read where the flow is known by then |
-//! |---|---|
-//! | half of the room | historical requests; flows that hold more than their part of the first half |
-//! | all of it | everyone |
+//! Who is told to come again later, before the body is read where the flow is known by then:
+//!
+//! - when half of the room is taken, historical requests, and flows that hold some and would hold
+//!   more than their part of that half (all whose project is not known have one part together);
+//! - when all of it is taken, everyone;
+//! - whose turn does not come within ten seconds.
 //!
 //! As long as the core keeps up, or serves one flow only, nobody queues: a request asks a few
-//! cells of its own core, and nothing that other cores touch.
+//! cells of its own core.
 
 use millrace_rows::Lane;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 
 /// Bytes that a flow is served before the next one has its turn.
 const QUANTUM_BYTES: usize = 64 << 10;
@@ -30,6 +34,12 @@ const ROUND_BYTES: usize = 256 << 10;
 const ROUND_REQUESTS: usize = 32;
 /// Requests that may be under way without queueing, however many flows there are.
 const INSIDE_FREE: usize = 4;
+/// What a request is counted for beside its bytes: its head has to be read, and answered, however
+/// small it is. None is counted for nothing, or its flow would have a turn without an end.
+pub const REQUEST_BYTES: usize = 4 << 10;
+/// How long a turn is waited for. Only a commit thread that stands still, as its disk does, lets it
+/// come to that: the room is bounded in bytes.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 /// For so many requests of one flow it is remembered that there was another one.
 const MIXED_REQUESTS: u32 = 4_096;
 
@@ -139,31 +149,31 @@ impl Turns {
         let own = waiting.flows.get(&(lane, flow));
         let flows = waiting.flows.len() + usize::from(own.is_none());
         let held = own.map_or(0, |queue| queue.bytes);
-        if held.saturating_add(bytes) > half / flows.max(1) {
+        // They are many projects, whose bodies do not begin with a key or are compressed.
+        let flows = if flow == Flow::UNKNOWN { 1 } else { flows };
+        if held > 0 && held.saturating_add(bytes) > half / flows.max(1) {
             return Err(Shed::Flow);
         }
         Ok(())
     }
 
-    /// Waits for this request's turn. `has_room` says whether what comes after has room for more.
+    /// Waits for this request's turn; `None` if it does not come in time. `has_room` says whether
+    /// what comes after has room for more.
     pub async fn wait(
         self: &Rc<Self>,
         lane: Lane,
         flow: Flow,
         bytes: usize,
         has_room: bool,
-    ) -> Turn {
+    ) -> Option<Turn> {
         if self.passes(flow) && has_room {
-            return self.turn();
+            return Some(self.turn());
         }
         let (go, gone) = oneshot::channel();
         self.push(lane, flow, Request { bytes, go });
         self.changed.notify_one();
-        match gone.await {
-            Ok(turn) => turn,
-            // Requests are let go of only by being served.
-            Err(_) => self.turn(),
-        }
+        // Requests are let go of only by being served.
+        timeout(WAIT_MAX, gone).await.ok()?.ok()
     }
 
     /// Serves those that wait; never ends. `has_room` is asked per lane; `blocked` is awaited when
@@ -189,6 +199,12 @@ impl Turns {
     #[cfg(test)]
     pub fn waiting_bytes(&self) -> usize {
         self.waiting_bytes.get()
+    }
+
+    /// Whether projects compete, so that it matters whose a request is.
+    pub fn is_contended(&self) -> bool {
+        self.mixed.get() > 0
+            && (self.inside.get() >= INSIDE_FREE || !self.waiting.borrow().order.is_empty())
     }
 
     /// Whether nobody would gain by this one's queueing up.
@@ -229,7 +245,7 @@ impl Turns {
                 .set(self.waiting_bytes.get() - request.bytes);
             requests += 1;
             bytes += request.bytes;
-            // A client that went away has its turn all the same, and gives it back at once.
+            // Who went away, or waits no more, has a turn all the same, and gives it back at once.
             drop(request.go.send(self.turn()));
         }
         requests > 0

@@ -9,6 +9,8 @@ use uuid::Uuid;
 pub struct Facts<'a> {
     /// When the request's head arrived.
     pub received_at: Micros,
+    /// What `created_at` of its rows says: the same, but never a time that exports may have passed.
+    pub created_at: Micros,
     /// Our number for the request; every row of `rejected_events` it causes carries it.
     pub request_id: Uuid,
     /// Whether the path is `/engage`, where a single object may lack `event` (= `$identify`).

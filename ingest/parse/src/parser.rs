@@ -11,7 +11,7 @@ use crate::walk::{self, Refused};
 use crate::{ApiError, ErrorType, Facts, KeyLookup, Limits, ParseError, Parsed, Project, Protocol};
 use crate::{ids, key, skew, v1};
 use http::StatusCode;
-use millrace_rows::{EventRow, Lane, RejectedRow};
+use millrace_rows::{EventRow, Lane, Micros, RejectedRow};
 
 /// Turns bodies into rows. One per core: all its buffers are reused.
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ impl Parser {
         let mut reporter = Reporter::new(self.document.shape, v1_uuids);
         self.rows.start(body.len());
         self.uuids.clear();
-        self.events(&rules, &mut reporter);
+        self.events(&rules, facts.created_at, &mut reporter);
         Ok(self.finish(&rules, facts, reporter))
     }
 
@@ -168,7 +168,7 @@ impl Parser {
         self.splicer.start(ip, sdk_info);
     }
 
-    fn events(&mut self, rules: &Rules<'_>, reporter: &mut Reporter) {
+    fn events(&mut self, rules: &Rules<'_>, created_at: Micros, reporter: &mut Reporter) {
         let events = std::mem::take(&mut self.document.events);
         for (spans, index) in events.iter().zip(0_u32..) {
             match rules.judge(spans, index, &mut self.scratch) {
@@ -180,7 +180,7 @@ impl Parser {
                         timestamp: accepted.timestamp,
                         team_id: rules.team_id,
                         distinct_id: accepted.distinct_id,
-                        created_at: rules.received_at,
+                        created_at,
                         historical_migration: rules.historical,
                     };
                     self.rows.push_event(&row);
@@ -198,7 +198,7 @@ impl Parser {
                     }
                     self.rows.push_rejected(&RejectedRow {
                         team_id: rules.team_id,
-                        received_at: rules.received_at,
+                        received_at: created_at,
                         request_id: rules.request_id,
                         index,
                         code: rejection.code,

@@ -42,6 +42,8 @@ pub enum Submission {
         groups: Vec<PackedGroup>,
         reply: oneshot::Sender<CommitAnswer>,
     },
+    /// Say where the log ends once all that was sent before this is in it, or refused.
+    Mark(oneshot::Sender<Position>),
     /// Store what was sent before this, then end.
     Stop,
 }
@@ -99,6 +101,7 @@ pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
 #[derive(Default)]
 struct Group {
     batches: Vec<(Vec<PackedGroup>, oneshot::Sender<CommitAnswer>)>,
+    marks: Vec<oneshot::Sender<Position>>,
     bytes: u64,
 }
 
@@ -138,6 +141,7 @@ impl Committer {
                 go_on = group.take(next);
             }
             self.commit(&mut group);
+            self.answer_marks(&mut group);
             if !go_on {
                 return;
             }
@@ -166,6 +170,16 @@ impl Committer {
             // A client that went away does not change what is stored.
             let _ = reply.send(outcome.map(|position| (position, groups)));
             pass(FailPoint::RequestAnswered);
+        }
+    }
+
+    /// Nothing is said once the lane has failed: where its log ends is not known then.
+    fn answer_marks(&self, group: &mut Group) {
+        for reply in group.marks.drain(..) {
+            if !self.lane.failed.load(Ordering::Acquire) {
+                // Whoever asked may have ended.
+                let _ = reply.send(self.lane.log.handle().synced());
+            }
         }
     }
 
@@ -228,6 +242,10 @@ impl Group {
                     .map(PackedGroup::uncompressed_bytes)
                     .sum::<u64>();
                 self.batches.push((groups, reply));
+                true
+            }
+            Submission::Mark(reply) => {
+                self.marks.push(reply);
                 true
             }
             Submission::Stop => false,

@@ -8,10 +8,12 @@
 //!
 //! | Module | Does |
 //! |---|---|
-//! | [`Pipeline`], [`Slot`] (`submit`) | sheds load before it costs anything, compresses large groups on the caller's core, waits for the commit |
+//! | [`Pipeline`] (`submit`) | sheds load before it costs anything |
+//! | [`Slot`] (`slot`) | one request: compresses large groups on the caller's core, waits for the commit |
 //! | `pack` | turns rows into ClickHouse blocks |
 //! | `pace` | whether compressing them pays |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
+//! | `mark` | waits until all that was submitted is shipped |
 //! | `metrics` | what is counted, in words |
 //! | `room` | how full log and queue may get before requests are refused |
 //! | [`ship`] | the log into ClickHouse, each row exactly once |
@@ -23,14 +25,15 @@
 #![forbid(unsafe_code)]
 
 mod commit;
+mod mark;
 mod metrics;
 mod pace;
 mod pack;
 mod room;
 pub mod ship;
+mod slot;
 mod submit;
 
 pub use room::Refusal;
-pub use submit::{
-    Ack, Committed, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running, Slot,
-};
+pub use slot::{Committed, Slot};
+pub use submit::{Ack, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};

@@ -26,7 +26,7 @@ pub fn describe() {
     );
     count!(
         "millrace_log_damaged_total",
-        "Damaged places of the log that were passed over"
+        "Damaged places of the log that this start found, or that were passed over since"
     );
     count!("millrace_inserts_total", "Inserts that ClickHouse stored");
     count!(

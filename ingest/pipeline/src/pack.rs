@@ -98,6 +98,7 @@ impl Packer {
         if compresses {
             self.compressor.compress_into(&group.bytes, &mut blocks);
         } else {
+            blocks.reserve(group.bytes.len() + group.bytes.len() / 1_000);
             store_into(&group.bytes, &mut blocks);
         }
         spent.push(group.bytes.into_block());
@@ -108,6 +109,64 @@ impl Packer {
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         if self.free.len() < FREE_BUFFERS_MAX && buffer.capacity() <= FREE_BUFFER_BYTES_MAX {
             self.free.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_log::block::{BLOCK_BYTES_MAX, decompress_into_vec};
+    use millrace_rows::{Micros, Month, RowKey, Table};
+    use uuid::Uuid;
+
+    fn group(rows: &[u8], spent: Vec<u8>) -> RowGroup {
+        let mut bytes = RowBuffer::reusing(spent, rows.len());
+        bytes.end().extend_from_slice(rows);
+        let key = RowKey {
+            id: Uuid::nil(),
+            received_at: Micros(0),
+        };
+        RowGroup {
+            table: Table::Events,
+            month: Month(202_611),
+            rows: 1,
+            bytes,
+            keys: vec![key],
+        }
+    }
+
+    #[test]
+    fn rows_come_back_however_they_are_packed_and_whoever_had_their_buffers_before() {
+        let mut packer = Packer::new();
+        let mut buffers: Vec<Vec<u8>> = Vec::new();
+        for round in 0..40_u8 {
+            let compresses = round % 3 == 0;
+            let bytes = [OWN_BLOCK_BYTES_MIN, BLOCK_BYTES_MAX, BLOCK_BYTES_MAX + 1, 7];
+            let rows = vec![round; bytes[usize::from(round % 4)]];
+            let packed = packer.pack(
+                group(&rows, buffers.pop().unwrap_or_default()),
+                compresses,
+                &mut buffers,
+            );
+            assert_eq!(packed.uncompressed_bytes(), rows.len() as u64);
+            match packed {
+                PackedGroup::Blocks { blocks, .. } => {
+                    let mut read = Vec::new();
+                    decompress_into_vec(&blocks, &mut read, 2 * BLOCK_BYTES_MAX).unwrap();
+                    assert!(read == rows, "round {round}");
+                    // Either may have it next.
+                    if round % 2 == 0 {
+                        packer.recycle(blocks);
+                    } else {
+                        buffers.push(blocks);
+                    }
+                }
+                PackedGroup::Rows(group) => {
+                    assert!(rows.len() < OWN_BLOCK_BYTES_MIN && *group.bytes == *rows);
+                    buffers.push(group.bytes.into_block());
+                }
+            }
         }
     }
 }

@@ -53,6 +53,8 @@ pub fn log_has_room(lane: Lane, bytes_used: u64, bytes_max: u64) -> Result<(), R
 pub struct Queue {
     requests: AtomicUsize,
     bytes: AtomicUsize,
+    /// Of these, bytes that the commit thread was handed and has not answered.
+    handed_bytes: AtomicUsize,
     requests_max: usize,
     bytes_max: usize,
     closed: AtomicBool,
@@ -64,6 +66,7 @@ impl Queue {
         Self {
             requests: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            handed_bytes: AtomicUsize::new(0),
             requests_max,
             bytes_max,
             closed: AtomicBool::new(false),
@@ -111,6 +114,21 @@ impl Queue {
     /// Bytes of requests between reservation and answer.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes of a request are now with the commit thread, until they are [taken back](Self::take_back).
+    pub fn hand_over(&self, bytes: usize) {
+        self.handed_bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// The commit thread is done with so many bytes.
+    pub fn take_back(&self, bytes: usize) {
+        self.handed_bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Bytes of requests that the commit thread has.
+    pub fn handed_bytes(&self) -> usize {
+        self.handed_bytes.load(Ordering::Acquire)
     }
 
     /// Requests between reservation and answer.

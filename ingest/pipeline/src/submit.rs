@@ -2,17 +2,16 @@
 
 use crate::commit::{self, CommitThread, Submission};
 use crate::pace::Pace;
-use crate::pack::{PackedGroup, Packer};
 use crate::room::{Queue, Refusal, log_has_room};
+use crate::slot::Slot;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogHandle, LogOptions, OpenError, Position, Recovery};
-use millrace_rows::{Batch, Lane};
-use std::cell::RefCell;
+use millrace_rows::Lane;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// When a request is answered with success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,15 +53,6 @@ pub enum PipelineError {
     Thread(#[from] std::io::Error),
 }
 
-/// A committed batch.
-#[derive(Debug)]
-pub struct Committed {
-    /// The end of the group it was committed with; `None` with [`Ack::Memory`].
-    pub position: Option<Position>,
-    /// The batch's row buffers, emptied, for reuse by the parser that made them.
-    pub spent: Vec<Vec<u8>>,
-}
-
 /// What the shipper of a lane works on.
 #[derive(Debug)]
 pub struct LaneOutput {
@@ -79,39 +69,25 @@ pub struct LaneOutput {
 }
 
 /// One lane, as requests see it.
-struct LaneInput {
-    queue: Arc<Queue>,
-    submissions: crossbeam::channel::Sender<Submission>,
-    log: LogHandle,
-    failed: Arc<AtomicBool>,
-    shipped: watch::Receiver<Position>,
-    pace: Arc<Pace>,
+pub(crate) struct LaneInput {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) submissions: crossbeam::channel::Sender<Submission>,
+    pub(crate) log: LogHandle,
+    pub(crate) failed: Arc<AtomicBool>,
+    pub(crate) shipped: watch::Receiver<Position>,
+    pub(crate) pace: Arc<Pace>,
 }
 
 /// The way into both lanes; clones share them.
 #[derive(Clone)]
-pub struct Pipeline(Arc<Lanes>);
+pub struct Pipeline(pub(crate) Arc<Lanes>);
 
-struct Lanes {
+pub(crate) struct Lanes {
     live: LaneInput,
     historical: LaneInput,
     log_bytes_max: u64,
-    ack: Ack,
+    pub(crate) ack: Ack,
     failure: watch::Receiver<Option<String>>,
-}
-
-/// A place in a lane's queue, for one request. Dropping it gives the place back.
-#[must_use = "a slot that is dropped gives its place back"]
-pub struct Slot {
-    lanes: Arc<Lanes>,
-    lane: Lane,
-    bytes: usize,
-    queue: Arc<Queue>,
-}
-
-thread_local! {
-    /// The compressor of this core.
-    static PACKER: RefCell<Packer> = RefCell::new(Packer::new());
 }
 
 // === impl Pipeline ===
@@ -164,12 +140,7 @@ impl Pipeline {
         let queue = &lanes.input(lane).queue;
         self.can_store(lane)?;
         queue.enter(bytes)?;
-        Ok(Slot {
-            lanes: Arc::clone(lanes),
-            lane,
-            bytes,
-            queue: Arc::clone(queue),
-        })
+        Ok(Slot::new(Arc::clone(lanes), lane, bytes))
     }
 
     /// Whether a request of this lane could be stored at the moment: asked before its body is
@@ -183,11 +154,13 @@ impl Pipeline {
     }
 
     /// Whether the lane's commit thread has less to do than would keep it busy while the next
-    /// requests are parsed. What is sent to it beyond that only waits, in the order it came. With
+    /// requests are parsed; requests that are still being read or parsed do not count. What is sent to
+    /// it beyond that only waits, in the order it came. With
     /// [`Ack::ClickHouse`] it always has: requests wait for something else then, all the same way.
     #[must_use]
     pub fn keeps_up(&self, lane: Lane) -> bool {
-        self.0.ack == Ack::ClickHouse || self.0.input(lane).queue.bytes() < commit::BUSY_BYTES
+        self.0.ack == Ack::ClickHouse
+            || self.0.input(lane).queue.handed_bytes() < commit::BUSY_BYTES
     }
 
     fn can_store(&self, lane: Lane) -> Result<(), Refusal> {
@@ -242,7 +215,7 @@ impl Pipeline {
 }
 
 impl Lanes {
-    fn input(&self, lane: Lane) -> &LaneInput {
+    pub(crate) fn input(&self, lane: Lane) -> &LaneInput {
         match lane {
             Lane::Live => &self.live,
             Lane::Historical => &self.historical,
@@ -300,77 +273,6 @@ fn open_lane(
             recovery,
         },
     ))
-}
-
-// === impl Slot ===
-
-impl Slot {
-    /// Hands the batch to the commit thread and waits until it is stored as the pipeline's
-    /// [`Ack`] says. Once called, the batch is stored even when the caller goes away.
-    ///
-    /// The lane is known for sure only after parsing: when the batch's lane is not the reserved
-    /// one, the place is exchanged first.
-    ///
-    /// # Errors
-    /// When the batch was not stored.
-    pub async fn submit(mut self, batch: Batch) -> Result<Committed, Refusal> {
-        if batch.lane != self.lane {
-            self = Pipeline(Arc::clone(&self.lanes)).reserve(batch.lane, self.bytes)?;
-        }
-        let lanes = Arc::clone(&self.lanes);
-        let input = lanes.input(batch.lane);
-        let mut spent = Vec::new();
-        let compresses = input.pace.compresses(input.log.usage());
-        let groups = PACKER.with_borrow_mut(|packer| {
-            batch
-                .groups
-                .into_iter()
-                .map(|group| packer.pack(group, compresses, &mut spent))
-                .collect()
-        });
-        let (reply, answer) = oneshot::channel();
-        let submission = Submission::Commit { groups, reply };
-        if input.submissions.try_send(submission).is_err() {
-            return Err(if input.failed.load(Ordering::Acquire) {
-                Refusal::LogFailed
-            } else {
-                Refusal::QueueFull
-            });
-        }
-        if lanes.ack == Ack::Memory {
-            return Ok(Committed {
-                position: None,
-                spent,
-            });
-        }
-        let (position, groups) = answer.await.map_err(|_| Refusal::LogFailed)??;
-        PACKER.with_borrow_mut(|packer| {
-            for group in groups {
-                match group {
-                    PackedGroup::Blocks { blocks, .. } if compresses => packer.recycle(blocks),
-                    PackedGroup::Blocks { blocks, .. } => spent.push(blocks),
-                    PackedGroup::Rows(group) => spent.push(group.bytes.into_block()),
-                }
-            }
-        });
-        if lanes.ack == Ack::ClickHouse {
-            let mut shipped = input.shipped.clone();
-            shipped
-                .wait_for(|below| *below >= position)
-                .await
-                .map_err(|_| Refusal::ShuttingDown)?;
-        }
-        Ok(Committed {
-            position: Some(position),
-            spent,
-        })
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.queue.leave(self.bytes);
-    }
 }
 
 // === impl Running ===

@@ -5,6 +5,7 @@
 //! they arrive, in steps: counting the declared length at once would let a few silent
 //! connections use the budget up.
 
+use super::Call;
 use crate::budget::Share;
 use crate::config::HttpLimits;
 use crate::core::Core;
@@ -29,15 +30,19 @@ const RESERVE_BYTES_MAX: usize = 1 << 20;
 /// as far as that is known: a body that is refused then is not kept.
 pub async fn gather<T>(
     body: &mut Incoming,
-    core: &Core,
+    call: &Call<'_>,
     share: &mut Share,
     judge: impl Fn(&[u8], usize) -> Result<T, ApiError>,
 ) -> Result<Whole, ApiError> {
+    let core = call.core;
     let limits = &core.shared.config.limits;
     let declared = declared(body, limits)?;
     let mut out: Option<Vec<u8>> = None;
     let mut pace = Pace::new(limits);
     while let Some(bytes) = pace.data(body).await? {
+        if pace.is_slow() {
+            call.step_aside();
+        }
         if pace.bytes == bytes.len() {
             judge(&bytes, declared.max(bytes.len()))?;
         }
@@ -134,6 +139,11 @@ impl<'a> Pace<'a> {
             timer.as_mut().reset(deadline.into());
         }
         Poll::Pending
+    }
+
+    /// Whether it has kept us waiting for long, from its first byte to the last that came.
+    fn is_slow(&self) -> bool {
+        self.timer.is_some() && self.last.duration_since(self.started) > self.limits.body_hold
     }
 
     /// Bytes came; refuses when all of them together are too many, or came too slowly.

@@ -11,6 +11,7 @@ use super::report::{Told, stores};
 use super::{Call, Route};
 use crate::core::Core;
 use crate::metrics::Stage;
+use crate::watermark::Arrival;
 use http::HeaderValue;
 use hyper::body::Incoming;
 use millrace_parse::{ApiError, Facts, KeyLookup, ParseError, Parsed, Protocol};
@@ -39,8 +40,10 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
     };
     let payload = payload::read(call, &query, lane, key, body).await?;
     let Payload { json, share, turn } = payload;
+    let arrival = call.arrival();
     let facts = Facts {
         received_at: call.received_at,
+        created_at: arrival.created_at,
         request_id: call.request_id,
         engage: call.route == Route::Engage,
         sent_at_query: query.sent_at.as_deref(),
@@ -63,7 +66,8 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
     if stores(&parsed)
         && let Some(slot) = slot
     {
-        store(call, slot, Taken { parsed, unnoted }, told.plain()).await?;
+        let taken = Taken { parsed, unnoted };
+        store(call, arrival, slot, taken, told.plain()).await?;
     } else {
         recycle(call.core, parsed.batch);
     }
@@ -143,7 +147,13 @@ async fn parse(call: &Call<'_>, json: &[u8], facts: &Facts<'_>) -> Result<Taken,
 }
 
 /// Stores a batch, unless it was stored when it was sent before.
-async fn store(call: &Call<'_>, slot: Slot, taken: Taken, plain: bool) -> Result<(), ApiError> {
+async fn store(
+    call: &Call<'_>,
+    arrival: Arrival,
+    slot: Slot,
+    taken: Taken,
+    plain: bool,
+) -> Result<(), ApiError> {
     let core = call.core;
     let Taken { parsed, unnoted } = taken;
     let unnoted = unnoted.filter(|_| parsed.accepted > 0);
@@ -154,7 +164,13 @@ async fn store(call: &Call<'_>, slot: Slot, taken: Taken, plain: bool) -> Result
         return Ok(());
     }
     let started = call.now();
-    let committed = commit(Rc::clone(core), slot, parsed.batch, fingerprint, unnoted);
+    let stored = commit(Rc::clone(core), slot, parsed.batch, fingerprint, unnoted);
+    let committed = async move {
+        let committed = stored.await;
+        // Kept as long as the rows are not with the commit thread, also when the client has gone.
+        drop(arrival);
+        committed
+    };
     let committed = core.orphans.adopt(committed).await;
     call.took(Stage::Commit, started);
     committed.map_err(|refusal| refused(core, refusal))?;

@@ -25,6 +25,7 @@ use crate::core::Core;
 use crate::edge::Conn;
 use crate::health;
 use crate::metrics::Stage;
+use crate::watermark::Arrival;
 use bytes::Bytes;
 use head::Head;
 use http::request::Parts;
@@ -55,6 +56,8 @@ pub(crate) struct Call<'a> {
     received_at: Micros,
     request_id: Uuid,
     timed: bool,
+    /// Holds the watermark back, as long as there may be rows of this request.
+    arrival: Cell<Option<Arrival>>,
     /// The body was read to its end; hyper cannot tell when it was chunked.
     body_ended: Cell<bool>,
 }
@@ -72,6 +75,17 @@ impl Call<'_> {
         }
     }
 
+    /// This request's arrival, for its rows: again, when the watermark did not wait for it.
+    fn arrival(&self) -> Arrival {
+        let arrival = self.arrival.take();
+        arrival.unwrap_or_else(|| self.core.arrive())
+    }
+
+    /// Lets the watermark pass: there will be no rows of this arrival.
+    fn step_aside(&self) {
+        drop(self.arrival.take());
+    }
+
     fn client_ip(&self) -> IpAddr {
         let trusted = &self.core.shared.config.trusted_proxies;
         self.head.client_ip(self.parts, self.conn.peer, trusted)
@@ -85,7 +99,8 @@ pub async fn handle(
     request: Request<Incoming>,
     ambiguous: bool,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let received_at = core.shared.deps.clock.now();
+    let arrival = core.arrive();
+    let received_at = arrival.received_at;
     let (parts, mut body) = request.into_parts();
     let call = Call {
         core: &core,
@@ -96,6 +111,7 @@ pub async fn handle(
         received_at,
         request_id: core.request_id(received_at),
         timed: core.metrics.times(received_at.0 / 1_000_000),
+        arrival: Cell::new(Some(arrival)),
         body_ended: Cell::new(body.is_end_stream()),
     };
     let header_bytes_max = core.shared.config.limits.header_bytes_max;
@@ -113,6 +129,7 @@ pub async fn handle(
             answer
         }
     };
+    call.step_aside();
     finish_body(&call, &mut body, &mut answer).await;
     answer.close |= core.shared.deps.readiness.is_shutting_down();
     core.metrics.answered(call.route, answer.status);
@@ -129,6 +146,7 @@ async fn answer(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError
             capture::capture(call, body).await
         }
         (Kind::Courtesy, &Method::POST) => {
+            call.step_aside();
             skim(call, body).await?;
             Ok(courtesy::flags())
         }

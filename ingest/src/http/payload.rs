@@ -6,12 +6,12 @@ use super::capture::refused;
 use super::query::Query;
 use crate::budget::Share;
 use crate::metrics::Stage;
-use crate::turns::{Flow, Turn};
+use crate::turns::{Flow, REQUEST_BYTES, Turn};
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use hyper::body::Incoming;
 use millrace_encoding::{Encoding, Hints, Unwrapper, Whole};
-use millrace_parse::ApiError;
+use millrace_parse::{ApiError, KeyLookup};
 use millrace_rows::Lane;
 
 /// Bytes of a key that is looked for.
@@ -42,22 +42,30 @@ pub async fn read(
         compression: Encoding::named(query.compression.as_deref())?,
         form: call.head.form,
     };
-    let flow = key.map(|key| Flow::of_key(key.as_bytes()));
-    admit(call, lane, flow, body)?;
+    let flow = key.and_then(|key| known_flow(call, key.as_bytes()));
+    admit(call, query, lane, flow, body)?;
     let mut share = core.shared.budget.share();
     let mut sent = Whole::Frame(Bytes::new());
     if call.parts.method != Method::GET {
         let started = call.now();
         let judge = |beginning: &[u8], bytes| admit_to_queue(call, lane, flow, beginning, bytes);
-        sent = gather(body, core, &mut share, judge).await?;
+        sent = gather(body, call, &mut share, judge).await?;
         call.body_ended.set(true);
         call.took(Stage::Body, started);
     }
     let sent_bytes = sent.len();
+    let cost = match &query.data {
+        Some(data) if sent.is_empty() => data.len(),
+        _ => sent_bytes,
+    };
     // Once more: while this body came, others may have taken the room.
-    let flow = admit_to_queue(call, lane, flow, &sent, sent_bytes)?;
+    let flow = admit_to_queue(call, lane, flow, &sent, cost)?;
     let keeps_up = core.shared.deps.pipeline.keeps_up(lane);
-    let turn = core.turns.wait(lane, flow, sent_bytes, keeps_up).await;
+    let turn = core
+        .turns
+        .wait(lane, flow, cost + REQUEST_BYTES, keeps_up)
+        .await
+        .ok_or_else(|| overloaded(core))?;
     let started = call.now();
     let unwrapper = Unwrapper {
         buffers: &core.buffers,
@@ -79,17 +87,23 @@ pub async fn read(
     Ok(Payload { json, share, turn })
 }
 
-/// Whether the body is worth reading: what is refused later costs the reading, too.
-fn admit(call: &Call<'_>, lane: Lane, flow: Option<Flow>, body: &Incoming) -> Result<(), ApiError> {
+/// Whether the body is worth reading: what is refused later costs the reading, too. Who only asks what
+/// would become of a body needs no room in the log.
+fn admit(
+    call: &Call<'_>,
+    query: &Query<'_>,
+    lane: Lane,
+    flow: Option<Flow>,
+    body: &Incoming,
+) -> Result<(), ApiError> {
     let core = call.core;
     let shared = &core.shared;
     let declared = declared(body, &shared.config.limits)?;
-    let pipeline = &shared.deps.pipeline;
-    pipeline
-        .admits(lane)
-        .map_err(|refusal| refused(core, refusal))?;
-    let turns = &core.turns;
-    let shed = turns.admit(lane, flow, declared);
+    if !query.dry_run {
+        let admitted = shared.deps.pipeline.admits(lane);
+        admitted.map_err(|refusal| refused(core, refusal))?;
+    }
+    let shed = core.turns.admit(lane, flow, declared + REQUEST_BYTES);
     if shed.is_err() || !shared.budget.has_room(declared) {
         return Err(overloaded(core));
     }
@@ -104,16 +118,29 @@ fn admit_to_queue(
     beginning: &[u8],
     bytes: usize,
 ) -> Result<Flow, ApiError> {
-    let flow = flow.or_else(|| flow_of(beginning));
+    let flow = flow.or_else(|| known_flow(call, key_of(beginning)?));
     let flow = flow.unwrap_or_else(|| call.conn.flow());
-    let admitted = call.core.turns.admit(lane, Some(flow), bytes);
+    let cost = bytes + REQUEST_BYTES;
+    let admitted = call.core.turns.admit(lane, Some(flow), cost);
     admitted.map_err(|_| overloaded(call.core))?;
     Ok(flow)
 }
 
+/// The flow of a project by its key. While projects compete only keys that are known count, so that
+/// nobody gets more turns by more keys.
+fn known_flow(call: &Call<'_>, key: &[u8]) -> Option<Flow> {
+    let core = call.core;
+    let is_believed = !core.turns.is_contended()
+        || std::str::from_utf8(key).is_ok_and(|key| {
+            let lookup = core.shared.deps.keys.cached(key);
+            matches!(lookup, KeyLookup::Found(_))
+        });
+    is_believed.then(|| Flow::of_key(key))
+}
+
 /// Whose a body is, if it begins with its project's key, as most do. Who has it begin with
 /// another's takes turns with that project.
-fn flow_of(body: &[u8]) -> Option<Flow> {
+fn key_of(body: &[u8]) -> Option<&[u8]> {
     let rest = body.trim_ascii_start().strip_prefix(b"{")?;
     let rest = rest.trim_ascii_start().strip_prefix(b"\"")?;
     let (name, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.get(..16)?)?)?;
@@ -125,7 +152,7 @@ fn flow_of(body: &[u8]) -> Option<Flow> {
     let rest = rest.strip_prefix(b"\"")?;
     let start = rest.get(..rest.len().min(KEY_BYTES_MAX))?;
     let key = start.get(..memchr::memchr(b'"', start)?)?;
-    (!key.is_empty()).then(|| Flow::of_key(key))
+    (!key.is_empty()).then_some(key)
 }
 
 fn content_encoding(call: &Call<'_>) -> Result<Encoding, ApiError> {
@@ -152,8 +179,7 @@ mod tests {
             ("", None),
         ];
         for (body, key) in table {
-            let expected = key.map(|key| Flow::of_key(key.as_bytes()));
-            assert_eq!(flow_of(body.as_bytes()), expected, "{body}");
+            assert_eq!(key_of(body.as_bytes()), key.map(str::as_bytes), "{body}");
         }
     }
 }

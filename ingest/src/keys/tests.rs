@@ -67,6 +67,13 @@ impl Fixture {
     async fn elsewhere(&self) -> Catalog {
         Catalog::open(self.database.url()).await.unwrap()
     }
+
+    /// Revokes the project's key in another process.
+    async fn revoke_elsewhere(&self) {
+        let (elsewhere, system) = (self.elsewhere().await, Actor::system());
+        let revoked = elsewhere.revoke_project_key(&system, &self.key);
+        revoked.await.unwrap();
+    }
 }
 
 #[tokio::test]

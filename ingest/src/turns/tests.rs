@@ -68,7 +68,7 @@ fn verdict(waiting: &[Waits], lane: Lane, flow: Flow, bytes: usize) -> Result<()
         _ if all + bytes > ROOM => Err(Shed::All),
         _ if all + bytes <= ROOM / 2 => Ok(()),
         _ if lane == Lane::Historical => Err(Shed::Historical),
-        _ if held + bytes > ROOM / 2 / flows.len() => Err(Shed::Flow),
+        _ if held > 0 && held + bytes > ROOM / 2 / flows.len() => Err(Shed::Flow),
         _ => Ok(()),
     }
 }
@@ -166,6 +166,22 @@ fn historical_requests_go_first_then_the_largest_flow_then_all() {
 }
 
 #[test]
+fn who_holds_nothing_is_let_in_however_many_others_wait() {
+    let turns = Turns::new(1_000);
+    let _waiting: Vec<_> = (0..10)
+        .map(|number| push(&turns, Lane::Live, flow(number), 30))
+        .collect();
+    let admitted = |flow| turns.admit(Lane::Live, Some(flow), 250);
+    assert_eq!(admitted(flow(10)), Ok(()));
+    assert_eq!(admitted(flow(0)), Err(Shed::Flow));
+    let unknown = push(&turns, Lane::Live, Flow::UNKNOWN, 60);
+    assert_eq!(admitted(Flow::UNKNOWN), Ok(()), "many projects' share");
+    let more = push(&turns, Lane::Live, Flow::UNKNOWN, 341);
+    assert_eq!(admitted(Flow::UNKNOWN), Err(Shed::Flow));
+    drop((unknown, more));
+}
+
+#[test]
 fn one_flow_alone_never_queues() {
     let turns = Turns::new(ROOM);
     let held: Vec<_> = (0..100)
@@ -210,7 +226,7 @@ async fn whoever_is_held_up_is_served_when_there_is_room_again() {
     assert!(futures_util::poll!(&mut waiting).is_pending());
     assert!(futures_util::poll!(&mut serving).is_pending());
     let turn = match futures_util::poll!(&mut waiting) {
-        std::task::Poll::Ready(turn) => turn,
+        std::task::Poll::Ready(turn) => turn.unwrap(),
         std::task::Poll::Pending => panic!("it was not served"),
     };
     assert_eq!(turns.inside.get(), 1);
@@ -222,6 +238,18 @@ async fn whoever_is_held_up_is_served_when_there_is_room_again() {
 fn whoever_has_gone_away_gives_its_turn_back() {
     let turns = Turns::new(ROOM);
     drop(push(&turns, Lane::Live, flow(1), 10));
+    let mut here = push(&turns, Lane::Live, flow(2), 10);
+    assert!(turns.round(&|_| true));
+    assert!(here.try_recv().is_ok());
+    assert_eq!((turns.inside.get(), turns.waiting_bytes()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_without_end_and_what_is_given_up_is_let_go() {
+    let turns = Turns::new(ROOM);
+    // Nobody serves.
+    let turn = turns.wait(Lane::Live, flow(1), 10, false).await;
+    assert!(turn.is_none());
     let mut here = push(&turns, Lane::Live, flow(2), 10);
     assert!(turns.round(&|_| true));
     assert!(here.try_recv().is_ok());

@@ -29,3 +29,4 @@ mod rows;
 mod sockets;
 mod stand;
 mod v1;
+mod watermark;

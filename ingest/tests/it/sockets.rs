@@ -8,11 +8,8 @@ const SHORT: Duration = Duration::from_millis(300);
 
 fn hasty() -> Stand {
     Stand::with(|options| {
-        let limits = &mut options.server.limits;
-        limits.header_timeout = SHORT;
-        limits.body_stall_timeout = SHORT;
-        limits.idle_timeout = SHORT;
-        limits.body_bytes_per_second_min = 10_000;
+        options.wait_at_most(SHORT);
+        options.server.limits.body_bytes_per_second_min = 10_000;
     })
 }
 

@@ -2,24 +2,33 @@
 
 use crate::client::{Answer, Client};
 use crate::rows::{Stored, read_rows};
-use millrace_catalog::{BootstrapOptions, Catalog};
+use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject};
 use millrace_ingest::keys::Keys;
+use millrace_ingest::watermark::{self, Arrivals};
 use millrace_ingest::{Deps, Readiness, Server, ServerConfig, StartError};
 use millrace_log::LogHandle;
-use millrace_pipeline::{Ack, Pipeline, PipelineOptions};
-use millrace_rows::{Micros, TestClock};
+use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Running};
+use millrace_rows::{Clock, Micros, TestClock};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
-use tokio::sync::oneshot;
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
 
 /// The key that the recordings were made with.
 pub const KEY: &str = "phc_recording0000000000000000000000000000000";
+/// The key of another project; keys differ in their last bytes, which tell projects apart in a queue.
+pub const OTHER_KEY: &str = "phc_another0000000000000000000000000another";
 
 /// What the clock shows: 2026-11-20T14:38:00Z, when the recordings were made.
 pub const NOW: Micros = Micros(1_795_185_480_000_000);
+
+/// How often the watermark advances, if nothing holds it up.
+const ADVANCE_EVERY: Duration = Duration::from_millis(5);
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
 pub struct Stand {
@@ -27,7 +36,9 @@ pub struct Stand {
     pub clock: TestClock,
     pub readiness: Readiness,
     pub pipeline: Pipeline,
-    logs: Vec<LogHandle>,
+    pub arrivals: Arrivals,
+    watermark: watch::Receiver<Option<Micros>>,
+    outputs: Vec<LaneOutput>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     _dir: tempfile::TempDir,
@@ -37,6 +48,28 @@ pub struct Stand {
 pub struct Options {
     pub server: ServerConfig,
     pub pipeline: PipelineOptions,
+    /// The time before which no row may be made.
+    pub floor: Option<Micros>,
+}
+
+/// What comes out of the server's thread.
+struct Parts {
+    addr: SocketAddr,
+    readiness: Readiness,
+    pipeline: Pipeline,
+    arrivals: Arrivals,
+    watermark: watch::Receiver<Option<Micros>>,
+    outputs: Vec<LaneOutput>,
+}
+
+impl Options {
+    /// Nobody is waited for longer than this: for a head, for more of a body, for a next request.
+    pub fn wait_at_most(&mut self, wait: Duration) {
+        let limits = &mut self.server.limits;
+        limits.header_timeout = wait;
+        limits.body_stall_timeout = wait;
+        limits.idle_timeout = wait;
+    }
 }
 
 impl Stand {
@@ -69,42 +102,16 @@ impl Stand {
             "sqlite://{}?mode=rwc",
             dir.path().join("catalog.db").display()
         );
-        let (
-            Options {
-                server,
-                pipeline: pipeline_options,
-            },
-            of_server,
-        ) = (options, clock.clone());
+        let of_server = clock.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
             runtime.unwrap().block_on(async move {
-                let catalog = Catalog::open(&database).await.unwrap();
-                let project = BootstrapOptions {
-                    project_key: Some(KEY.to_owned()),
-                    ..BootstrapOptions::default()
-                };
-                catalog.bootstrap(project).await.unwrap().unwrap();
-                let (pipeline, mut running) = Pipeline::start(&pipeline_options).unwrap();
-                let logs = running
-                    .take_outputs()
-                    .into_iter()
-                    .map(|output| output.log)
-                    .collect();
-                let readiness = Readiness::new();
-                let deps = Deps {
-                    keys: Keys::new(catalog),
-                    pipeline: pipeline.clone(),
-                    clock: Arc::new(of_server),
-                    readiness: readiness.clone(),
-                };
-                let server = match Server::start(server, deps) {
-                    Ok(server) => server,
+                let (server, running, parts) = match started(&database, options, of_server).await {
+                    Ok(started) => started,
                     Err(error) => return sender.send(Err(error)).unwrap(),
                 };
-                let parts: (_, _, _, Vec<LogHandle>) = (server.addr(), readiness, pipeline, logs);
                 sender.send(Ok(parts)).unwrap();
                 server.run(async { drop(stopped.await) }).await;
                 tokio::task::spawn_blocking(move || running.stop())
@@ -112,14 +119,16 @@ impl Stand {
                     .unwrap();
             });
         });
-        let (addr, readiness, pipeline, logs) = receiver.recv().unwrap()?;
+        let parts: Parts = receiver.recv().unwrap()?;
         let (stop, thread) = (Some(stop), Some(thread));
         Ok(Self {
-            addr,
+            addr: parts.addr,
             clock,
-            readiness,
-            pipeline,
-            logs,
+            readiness: parts.readiness,
+            pipeline: parts.pipeline,
+            arrivals: parts.arrivals,
+            watermark: parts.watermark,
+            outputs: parts.outputs,
             stop,
             thread,
             _dir: dir,
@@ -142,7 +151,51 @@ impl Stand {
 
     /// All rows in both logs, in order.
     pub fn rows(&self) -> Stored {
-        read_rows(&self.logs)
+        let logs: Vec<LogHandle> = self.outputs.iter().map(|it| it.log.clone()).collect();
+        read_rows(&logs)
+    }
+
+    /// Says that all that is in the logs now is in ClickHouse.
+    pub fn ship(&self) {
+        for output in &self.outputs {
+            output.shipped.send_replace(output.log.synced());
+        }
+    }
+
+    /// Waits until there are so many events in the logs: for those that are not yet acknowledged.
+    pub fn until_stored(&self, events: usize) {
+        let started = Instant::now();
+        while self.rows().events.len() < events {
+            assert!(started.elapsed() < PATIENCE, "they are not stored");
+            std::thread::sleep(ADVANCE_EVERY);
+        }
+    }
+
+    /// How far the node is.
+    pub fn watermark(&self) -> Option<Micros> {
+        *self.watermark.borrow()
+    }
+
+    /// Waits until the node is as far as this.
+    pub fn until_watermark(&self, at: Micros) {
+        let started = Instant::now();
+        while self.watermark() < Some(at) {
+            assert!(
+                started.elapsed() < PATIENCE,
+                "it stays at {:?}",
+                self.watermark()
+            );
+            std::thread::sleep(ADVANCE_EVERY);
+        }
+    }
+
+    /// Waits until somebody waits for the requests that are under way now.
+    pub fn until_next_epoch(&self) {
+        let (epoch, started) = (self.arrivals.epoch(), Instant::now());
+        while self.arrivals.epoch() == epoch {
+            assert!(started.elapsed() < PATIENCE, "nobody looks");
+            std::thread::sleep(ADVANCE_EVERY);
+        }
     }
 
     /// Asks the server to drain; [`Stand::join`] waits for it.
@@ -170,10 +223,64 @@ impl Drop for Stand {
     }
 }
 
+/// A server with its catalog, its log and its watermark.
+async fn started(
+    database: &str,
+    options: Options,
+    clock: TestClock,
+) -> Result<(Server, Running, Parts), StartError> {
+    let (pipeline, mut running) = Pipeline::start(&options.pipeline).unwrap();
+    let readiness = Readiness::new();
+    let arrivals = Arrivals::new(options.floor);
+    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let deps = Deps {
+        keys: Keys::new(catalog(database).await),
+        pipeline: pipeline.clone(),
+        clock: Arc::clone(&clock),
+        readiness: readiness.clone(),
+        arrivals: arrivals.clone(),
+    };
+    let server = Server::start(options.server, deps)?;
+    let (published, watermark) = watch::channel(None);
+    tokio::spawn(watermark::advance(
+        arrivals.clone(),
+        pipeline.clone(),
+        clock,
+        options.floor,
+        ADVANCE_EVERY,
+        published,
+    ));
+    let parts = Parts {
+        addr: server.addr(),
+        readiness,
+        pipeline,
+        arrivals,
+        watermark,
+        outputs: running.take_outputs(),
+    };
+    Ok((server, running, parts))
+}
+
+/// A catalog with two projects.
+async fn catalog(database: &str) -> Catalog {
+    let catalog = Catalog::open(database).await.unwrap();
+    let project = BootstrapOptions {
+        project_key: Some(KEY.to_owned()),
+        ..BootstrapOptions::default()
+    };
+    let made = catalog.bootstrap(project).await.unwrap().unwrap();
+    let mut other = NewProject::named("Another");
+    other.key = Some(OTHER_KEY.to_owned());
+    let (system, organization) = (Actor::system(), made.organization_id);
+    let created = catalog.create_project(&system, organization, other);
+    created.await.unwrap();
+    catalog
+}
+
 fn options(dir: &Path) -> Options {
     let mut server = ServerConfig::on(SocketAddr::from(([127, 0, 0, 1], 0)));
     server.workers = 2;
-    server.grace = std::time::Duration::from_secs(10);
+    server.grace = Duration::from_secs(10);
     Options {
         server,
         pipeline: PipelineOptions {
@@ -184,6 +291,7 @@ fn options(dir: &Path) -> Options {
             queue_bytes_max: 256 << 20,
             ack: Ack::Disk,
         },
+        floor: None,
     }
 }
 

@@ -54,6 +54,7 @@ fn facts(choice: u8) -> Facts<'static> {
     };
     Facts {
         received_at: NOW,
+        created_at: NOW,
         request_id: Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0001),
         engage: has(1),
         sent_at_query: has(5).then_some("1795180000000"),

@@ -14,6 +14,7 @@ pub const REQUEST: Uuid = Uuid::from_u128(0x0191_f99b_0000_7000_8000_0000_0000_0
 pub fn facts() -> Facts<'static> {
     Facts {
         received_at: NOW,
+        created_at: NOW,
         request_id: REQUEST,
         engage: false,
         sent_at_query: None,

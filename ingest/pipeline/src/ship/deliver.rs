@@ -2,10 +2,10 @@
 //!
 //! An insert whose answer was lost is *in doubt*. What settles it:
 //!
-//! | Did the server restart since the insert was first sent? | Then |
-//! |---|---|
-//! | no | the same bytes under the same token: stored once whatever became of the first try, even if it is still running |
-//! | yes | wait until no insert with the token runs, then look for the rows: one found means all are there, none found means the token may be spent and they go out under the next attempt |
+//! - The server did not restart since the insert was first sent: the same bytes under the same token,
+//!   stored once whatever became of the first try, even if it is still running.
+//! - It did: wait until no insert with the token runs, then look for the rows. One found means that all
+//!   are there; none found, that the token may be spent, so they go out under the next attempt.
 //!
 //! A success under a token that was in doubt is not believed either: on a plain MergeTree the
 //! token may have been recorded by a try that failed before its part got a name. The rows are

@@ -3,7 +3,6 @@
 use super::limits::Limits;
 use millrace_rows::Lane;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// How a lane is shipped.
 #[derive(Clone, Debug)]
@@ -15,8 +14,6 @@ pub struct ShipOptions {
     pub poison_dir: PathBuf,
     /// When sections become an insert.
     pub limits: Limits,
-    /// How long the end may take: what is not shipped by then ships after the next start.
-    pub grace: Duration,
 }
 
 impl ShipOptions {
@@ -27,7 +24,6 @@ impl ShipOptions {
             node: node.into(),
             poison_dir: poison_dir.into(),
             limits: Limits::of(lane),
-            grace: Duration::from_secs(10),
         }
     }
 }

@@ -7,14 +7,14 @@ use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, RowKey, Table};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-const NOVEMBER: Month = Month(202_611);
+pub const NOVEMBER: Month = Month(202_611);
 
-struct Fixture {
+pub struct Fixture {
     _dir: TempDir,
-    pipeline: Pipeline,
-    running: Running,
-    live: LaneOutput,
-    historical: LaneOutput,
+    pub pipeline: Pipeline,
+    pub running: Running,
+    pub live: LaneOutput,
+    pub historical: LaneOutput,
 }
 
 fn options(dir: &TempDir) -> PipelineOptions {
@@ -28,7 +28,7 @@ fn options(dir: &TempDir) -> PipelineOptions {
     }
 }
 
-fn start(change: impl FnOnce(&mut PipelineOptions)) -> Fixture {
+pub fn start(change: impl FnOnce(&mut PipelineOptions)) -> Fixture {
     let dir = TempDir::new().unwrap();
     let mut options = options(&dir);
     change(&mut options);
@@ -44,7 +44,7 @@ fn start(change: impl FnOnce(&mut PipelineOptions)) -> Fixture {
 }
 
 /// Rows that are told apart by their bytes; the log does not look into them.
-fn group(table: Table, month: Month, rows: u32, bytes: &[u8]) -> RowGroup {
+pub fn group(table: Table, month: Month, rows: u32, bytes: &[u8]) -> RowGroup {
     let key = RowKey {
         id: Uuid::from_u128(7),
         received_at: Micros(9),
@@ -58,7 +58,7 @@ fn group(table: Table, month: Month, rows: u32, bytes: &[u8]) -> RowGroup {
     }
 }
 
-fn batch(lane: Lane, groups: Vec<RowGroup>) -> Batch {
+pub fn batch(lane: Lane, groups: Vec<RowGroup>) -> Batch {
     Batch { lane, groups }
 }
 
@@ -85,7 +85,7 @@ fn sections(log: &LogHandle) -> Vec<(String, u32, u32, Vec<u8>)> {
     found
 }
 
-async fn store(fixture: &Fixture, batch: Batch) -> Result<Option<Position>, Refusal> {
+pub async fn store(fixture: &Fixture, batch: Batch) -> Result<Option<Position>, Refusal> {
     let slot = fixture.pipeline.reserve(Lane::Live, batch.bytes())?;
     Ok(slot.submit(batch).await?.position)
 }

@@ -14,6 +14,7 @@
 millrace_embedded::engine_process!();
 
 mod commit;
+mod marks;
 mod ship;
 mod ship_crashes;
 mod ship_faults;

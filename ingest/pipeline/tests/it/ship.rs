@@ -2,10 +2,14 @@
 
 use crate::ship_fixture::{Database, LIMITS, TIMES, event, start};
 use millrace_embedded::testing::{TestEngine, shared};
+use millrace_log::Section;
 use millrace_pipeline::ship::Limits;
 use millrace_rows::EventRow;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+
+/// What is synced when a segment is made.
+const SEGMENT_HEADER_BYTES: u64 = 64;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_every_month_arrive_once_and_the_log_is_released() {
@@ -52,6 +56,44 @@ async fn a_stop_ships_what_waits_and_a_restart_ships_nothing_again() {
         shipping.stop().await;
         assert_eq!(database.counts().await, (round * 10, round * 10));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_that_a_crash_left_empty_does_not_keep_the_end_from_being_reached() {
+    let database = Database::on(shared(), "ship_empty_segment");
+    database.migrate().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    writer.write(&TIMES[..1], 10, b"{}");
+    writer.settled().await;
+    shipping.stop().await;
+    drop(writer);
+    // The next process makes a segment, and dies before its first sync.
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    shipping.stop().await;
+    let (header, blocks) = writer.section(TIMES[0], 1, b"lost", &[]);
+    let lost = Section {
+        header: &header,
+        blocks: &blocks,
+    };
+    writer.log.append(&[lost]).unwrap();
+    drop(writer);
+    let files = std::fs::read_dir(dir.path().join("live")).unwrap();
+    let paths = files.map(|entry| entry.unwrap().path());
+    let segments = paths.filter(|path| path.extension() == Some("log".as_ref()));
+    let newest = std::fs::File::options()
+        .write(true)
+        .open(segments.max().unwrap());
+    let newest = newest.unwrap();
+    newest.set_len(SEGMENT_HEADER_BYTES).unwrap();
+    newest.set_len(1 << 20).unwrap();
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    writer.settled().await;
+    writer.continue_from(10);
+    writer.write(&TIMES[..1], 10, b"{}");
+    writer.settled().await;
+    shipping.stop().await;
+    assert_eq!(database.counts().await, (20, 20));
 }
 
 #[tokio::test(flavor = "multi_thread")]

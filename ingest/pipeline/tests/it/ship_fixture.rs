@@ -130,12 +130,12 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
     };
     let mut options = ShipOptions::of(Lane::Live, "node", dir.join("poison"));
     options.limits = limits;
-    options.grace = Duration::from_secs(60);
     let (stop, stopped) = oneshot::channel::<()>();
     let clickhouse = database.clickhouse.clone();
     let task = tokio::spawn(async move {
         let shutdown = async {
             let _ = stopped.await;
+            Duration::from_secs(60)
         };
         ship::run(options, output, clickhouse, Arc::new(SystemClock), shutdown).await
     });

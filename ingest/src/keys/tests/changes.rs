@@ -15,12 +15,7 @@ async fn changes_by_other_processes_are_noticed() {
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     keys.look_for_changes(&mut seen).await;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Found(fixture.project));
-    fixture
-        .elsewhere()
-        .await
-        .revoke_project_key(&Actor::system(), &fixture.key)
-        .await
-        .unwrap();
+    fixture.revoke_elsewhere().await;
     keys.look_for_changes(&mut seen).await;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
     assert_eq!(keys.find(&fixture.key).await, Ok(None));
@@ -40,9 +35,7 @@ async fn a_key_revoked_before_an_outage_is_dead_in_it_and_others_live() {
     for key in [fixture.key.as_str(), "other-key"] {
         assert!(keys.find(key).await.unwrap().is_some());
     }
-    let elsewhere = fixture.elsewhere().await;
-    let revoked = elsewhere.revoke_project_key(&system, &fixture.key);
-    revoked.await.unwrap();
+    fixture.revoke_elsewhere().await;
     // Seen, and not used between that and the outage.
     keys.look_for_changes(&mut seen).await;
     fixture.catalog.close().await.unwrap();
@@ -57,12 +50,7 @@ async fn the_watcher_looks_by_itself() {
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     let watcher = tokio::spawn(keys.clone().watch_changes());
-    fixture
-        .elsewhere()
-        .await
-        .revoke_project_key(&Actor::system(), &fixture.key)
-        .await
-        .unwrap();
+    fixture.revoke_elsewhere().await;
     while keys.find(&fixture.key).await == Ok(Some(fixture.project)) {
         tokio::task::yield_now().await;
     }

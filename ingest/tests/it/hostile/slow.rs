@@ -27,11 +27,8 @@ fn raise_open_files(needed: u64) {
 
 fn hasty() -> Stand {
     Stand::with(|options| {
-        let limits = &mut options.server.limits;
-        limits.header_timeout = SHORT;
-        limits.body_stall_timeout = SHORT;
-        limits.idle_timeout = SHORT;
-        limits.connections_per_address_max = 10_000;
+        options.wait_at_most(SHORT);
+        options.server.limits.connections_per_address_max = 10_000;
     })
 }
 

@@ -51,6 +51,7 @@ const POSTS: &[(&str, &str, &str, Verdict)] = &[
     ("CL without digits", "Content-Length:\r\n", "#", Refused),
     ("CL beyond 64 bits", "Content-Length: 18446744073709551617\r\n", "#", Refused),
     ("CL with a vertical tab", "Content-Length: \x0b5\r\n", "#", Refused),
+    ("CL with too many zeros before it", "Content-Length: 0000000000000000000000000000000000000000000000000000000000#n\r\n", "#", Refused),
     ("CL with zeros before it", "Content-Length: 000#n\r\n", "#", Taken),
     // Codings.
     ("TE xchunked", "Transfer-Encoding: xchunked\r\n", "0\r\n\r\n#", Refused),

@@ -37,8 +37,8 @@ pub enum ShipError {
     Log(String),
 }
 
-/// Ships a lane until `shutdown`, then what is left for as long as
-/// [`grace`](ShipOptions::grace) lasts. To be called on a tokio runtime with time and I/O.
+/// Ships a lane until `shutdown`, then what is left for as long as that says. To be called on a
+/// tokio runtime with time and I/O.
 ///
 /// # Errors
 /// If the checkpoint cannot be loaded or the log stops for good. ClickHouse being away is not an
@@ -48,14 +48,13 @@ pub async fn run(
     output: LaneOutput,
     clickhouse: millrace_clickhouse::ClickHouse,
     clock: Arc<dyn Clock>,
-    shutdown: impl Future<Output = ()>,
+    shutdown: impl Future<Output = Duration>,
 ) -> Result<(), ShipError> {
     let shipper = Shipper::open(options, output, clickhouse, clock).await?;
     shipper.run(shutdown).await
 }
 
 struct Shipper<K> {
-    options: ShipOptions,
     context: Arc<Context<K>>,
     plan: Plan<FrameSection>,
     clock: Arc<dyn Clock>,
@@ -95,7 +94,7 @@ struct Wake {
 // === impl Shipper ===
 
 impl<K: Sink> Shipper<K> {
-    async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ShipError> {
+    async fn run(mut self, shutdown: impl Future<Output = Duration>) -> Result<(), ShipError> {
         let mut shutdown = std::pin::pin!(shutdown);
         let mut deadline = None;
         loop {
@@ -109,9 +108,9 @@ impl<K: Sink> Shipper<K> {
             }
             let wake = self.wake();
             tokio::select! {
-                () = &mut shutdown, if !self.is_draining => {
+                grace = &mut shutdown, if !self.is_draining => {
                     self.is_draining = true;
-                    deadline = Some(Instant::now() + self.options.grace);
+                    deadline = Some(Instant::now() + grace);
                 }
                 Some(event) = self.tasks.join_next() => self.take(event),
                 changed = self.synced.changed(), if wake.on_frames => {

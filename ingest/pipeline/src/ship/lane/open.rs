@@ -37,7 +37,6 @@ impl<K: Sink> Shipper<K> {
                 sink,
                 poison_dir: PoisonDir::new(&options.poison_dir),
             }),
-            options,
             reader: Some(log.reader(plan.read_to())),
             plan,
             clock,

@@ -15,7 +15,7 @@ const FRAMES_MAX: usize = 512;
 impl<K: Sink> Shipper<K> {
     /// Takes in the next frames. True when there are more and room for them.
     pub(super) async fn read(&mut self) -> bool {
-        self.synced.borrow_and_update();
+        let synced = *self.synced.borrow_and_update();
         if !self.plan.has_room() {
             return false;
         }
@@ -34,7 +34,11 @@ impl<K: Sink> Shipper<K> {
             self.gather(frame);
         }
         match batch.error {
-            None => count == FRAMES_MAX && self.plan.has_room(),
+            None if count == FRAMES_MAX => self.plan.has_room(),
+            None => {
+                self.plan.reached(synced);
+                false
+            }
             Some(error) => {
                 self.pass_damage(&error);
                 false

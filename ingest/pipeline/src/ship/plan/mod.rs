@@ -104,6 +104,16 @@ impl<S: Clone> Plan<S> {
         self.is_changed = true;
     }
 
+    /// The log was read to its end, which is at `end` or beyond: what lies between the last frame and
+    /// there holds none, as a segment that was made and not written to.
+    pub fn reached(&mut self, end: Position) {
+        if self.read_to < end {
+            self.read_to = end;
+            self.finish_recovering();
+            self.is_changed = true;
+        }
+    }
+
     fn gather_section(&mut self, key: Key, mut section: Section<S>, now: Duration) {
         let place = section.place;
         let mut is_recovered = false;

@@ -1,0 +1,131 @@
+//! A request's place in its lane's queue, from the reservation to the answer.
+
+use crate::commit::Submission;
+use crate::pack::{PackedGroup, Packer};
+use crate::room::{Queue, Refusal};
+use crate::submit::{Ack, Lanes, Pipeline};
+use millrace_log::Position;
+use millrace_rows::{Batch, Lane};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
+
+/// A committed batch.
+#[derive(Debug)]
+pub struct Committed {
+    /// The end of the group it was committed with; `None` with [`Ack::Memory`].
+    pub position: Option<Position>,
+    /// The batch's row buffers, emptied, for reuse by the parser that made them.
+    pub spent: Vec<Vec<u8>>,
+}
+
+/// A place in a lane's queue, for one request. Dropping it gives the place back.
+#[must_use = "a slot that is dropped gives its place back"]
+pub struct Slot {
+    lanes: Arc<Lanes>,
+    lane: Lane,
+    bytes: usize,
+    queue: Arc<Queue>,
+    /// Whether the commit thread has it.
+    is_handed_over: bool,
+}
+
+thread_local! {
+    /// The compressor of this core.
+    static PACKER: RefCell<Packer> = RefCell::new(Packer::new());
+}
+
+impl Slot {
+    /// A place that was taken with [`Queue::enter`].
+    pub(crate) fn new(lanes: Arc<Lanes>, lane: Lane, bytes: usize) -> Self {
+        let queue = Arc::clone(&lanes.input(lane).queue);
+        Self {
+            lanes,
+            lane,
+            bytes,
+            queue,
+            is_handed_over: false,
+        }
+    }
+
+    /// Hands the batch to the commit thread and waits until it is stored as the pipeline's
+    /// [`Ack`] says. Once called, the batch is stored even when the caller goes away.
+    ///
+    /// The lane is known for sure only after parsing: when the batch's lane is not the reserved
+    /// one, the place is exchanged first.
+    ///
+    /// # Errors
+    /// When the batch was not stored.
+    pub async fn submit(mut self, batch: Batch) -> Result<Committed, Refusal> {
+        if batch.lane != self.lane {
+            self = Pipeline(Arc::clone(&self.lanes)).reserve(batch.lane, self.bytes)?;
+        }
+        let lanes = Arc::clone(&self.lanes);
+        let input = lanes.input(batch.lane);
+        let mut spent = Vec::new();
+        let compresses = input.pace.compresses(input.log.usage());
+        let groups = PACKER.with_borrow_mut(|packer| {
+            batch
+                .groups
+                .into_iter()
+                .map(|group| packer.pack(group, compresses, &mut spent))
+                .collect()
+        });
+        let (reply, answer) = oneshot::channel();
+        let submission = Submission::Commit { groups, reply };
+        self.hand_over();
+        if input.submissions.try_send(submission).is_err() {
+            return Err(if input.failed.load(Ordering::Acquire) {
+                Refusal::LogFailed
+            } else {
+                Refusal::QueueFull
+            });
+        }
+        if lanes.ack == Ack::Memory {
+            return Ok(Committed {
+                position: None,
+                spent,
+            });
+        }
+        let (position, groups) = answer.await.map_err(|_| Refusal::LogFailed)??;
+        PACKER.with_borrow_mut(|packer| {
+            for group in groups {
+                match group {
+                    PackedGroup::Blocks { blocks, .. } if compresses => packer.recycle(blocks),
+                    PackedGroup::Blocks { blocks, .. } => spent.push(blocks),
+                    PackedGroup::Rows(group) => spent.push(group.bytes.into_block()),
+                }
+            }
+        });
+        if lanes.ack == Ack::ClickHouse {
+            let mut shipped = input.shipped.clone();
+            shipped
+                .wait_for(|below| *below >= position)
+                .await
+                .map_err(|_| Refusal::ShuttingDown)?;
+        }
+        Ok(Committed {
+            position: Some(position),
+            spent,
+        })
+    }
+
+    /// From now on its bytes are work of the commit thread, as [`submit`](Self::submit) has it;
+    /// see [`Pipeline::keeps_up`].
+    pub fn hand_over(&mut self) {
+        if !self.is_handed_over {
+            self.queue.hand_over(self.bytes);
+            self.is_handed_over = true;
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if self.is_handed_over {
+            self.queue.take_back(self.bytes);
+        }
+        self.queue.leave(self.bytes);
+    }
+}

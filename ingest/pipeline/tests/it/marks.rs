@@ -1,0 +1,71 @@
+//! Waiting until all that was submitted is shipped, with a shipper that the test plays.
+
+use crate::commit::{Fixture, NOVEMBER, batch, group, start, store};
+use millrace_pipeline::Ack;
+use millrace_rows::{Lane, Table};
+
+async fn submit(fixture: &Fixture, lane: Lane) {
+    let groups = vec![group(Table::Events, NOVEMBER, 1, b"a row")];
+    store(fixture, batch(lane, groups)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_submitted_before_is_waited_for_in_both_lanes_whatever_is_acknowledged() {
+    for ack in [Ack::Disk, Ack::Memory] {
+        let fixture = start(|options| options.ack = ack);
+        assert!(fixture.pipeline.is_all_shipped());
+        fixture.pipeline.everything_shipped().await;
+        for output in [&fixture.live, &fixture.historical] {
+            submit(&fixture, output.lane).await;
+            let pipeline = fixture.pipeline.clone();
+            let waiting = tokio::spawn(async move { pipeline.everything_shipped().await });
+            // What is committed after a mark shows that the mark was answered.
+            for output in [&fixture.live, &fixture.historical] {
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+                let before = output.log.synced();
+                submit(&fixture, output.lane).await;
+                let mut synced = output.synced.clone();
+                synced.wait_for(|end| *end > before).await.unwrap();
+            }
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!waiting.is_finished(), "{ack:?}, {:?}", output.lane);
+            assert!(!fixture.pipeline.is_all_shipped());
+            // With a mark in the middle of a group its end is what is waited for.
+            while !waiting.is_finished() || !fixture.pipeline.is_all_shipped() {
+                for output in [&fixture.live, &fixture.historical] {
+                    output.shipped.send_replace(output.log.synced());
+                }
+                tokio::task::yield_now().await;
+            }
+            waiting.await.unwrap();
+        }
+        tokio::task::spawn_blocking(|| fixture.running.stop())
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_mark_finds_its_way_through_a_crowded_channel() {
+    let fixture = start(|options| {
+        options.ack = Ack::Memory;
+        options.queue_requests_max = 1;
+    });
+    for _ in 0..20 {
+        // Some are refused, as there is no place; none of those is waited for.
+        let groups = vec![group(Table::Events, NOVEMBER, 1, b"a row")];
+        let _ = store(&fixture, batch(Lane::Live, groups)).await;
+    }
+    fixture.live.shipped.send_replace(millrace_log::Position {
+        segment: u64::MAX,
+        offset: 0,
+    });
+    fixture.pipeline.everything_shipped().await;
+    tokio::task::spawn_blocking(|| fixture.running.stop())
+        .await
+        .unwrap();
+}

@@ -1,0 +1,360 @@
+//! Grace periods against a model of a node: cores, a log that ships, a clock that jumps. Each step of
+//! a request and of who advances the watermark is one of its own, and any of them may come next.
+
+use super::{Arrivals, CoreArrivals};
+use millrace_rows::{Clock, Micros};
+use proptest::prelude::{Strategy, any, prop_oneof};
+use proptest::{collection, prop_assert, proptest};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+const CORES: usize = 3;
+
+/// What goes on.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The request that is entering on a core does its next step, or one begins to.
+    Enter(usize),
+    /// The oldest request under way on a core submits its row.
+    Submit(usize),
+    /// The newest request under way on a core is given up.
+    GiveUp(usize),
+    /// Something ships.
+    Ship,
+    /// The clock goes on, or back.
+    Tick(i8),
+    /// Who advances the watermark does the next step.
+    Advance,
+}
+
+/// What is left out or done in another order, to see that it is noticed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    NoSecondLook,
+    FloorBeforeEpoch,
+    FloorAfterEpoch,
+    NoFloor,
+    NoWaitForRequests,
+    NoWaitForShipping,
+}
+
+/// A request on its way in, and the floor as it was at first.
+#[derive(Clone, Copy)]
+enum Entering {
+    Begun { floor: i64 },
+    Read { epoch: u64, floor: i64 },
+    Counted { epoch: u64, floor: i64 },
+    Entered { epoch: u64, floor: i64 },
+    Timed { epoch: u64, floor: i64, now: i64 },
+}
+
+struct Core {
+    arrivals: Rc<CoreArrivals>,
+    entering: Option<Entering>,
+    /// Requests under way: their epoch, and what their row will say.
+    under_way: Vec<(u64, i64)>,
+}
+
+/// How far who advances the watermark is.
+#[derive(Clone, Copy)]
+enum Advancing {
+    Idle,
+    Noted { time: i64 },
+    Raised { time: i64 },
+    Turned { time: i64, epoch: u64 },
+    Over { time: i64 },
+    Marked { time: i64, end: usize },
+}
+
+struct World {
+    fault: Fault,
+    arrivals: Arrivals,
+    cores: Vec<Core>,
+    clock: i64,
+    advancing: Advancing,
+    /// What the rows say, in the order of the log, and how many of them are shipped.
+    log: Vec<i64>,
+    shipped: usize,
+    watermark: i64,
+}
+
+impl World {
+    fn new(fault: Fault) -> Self {
+        let arrivals = Arrivals::default();
+        let core = |_| Core {
+            arrivals: arrivals.of_core(),
+            entering: None,
+            under_way: Vec::new(),
+        };
+        Self {
+            cores: (0..CORES).map(core).collect(),
+            fault,
+            arrivals,
+            clock: 0,
+            advancing: Advancing::Idle,
+            log: Vec::new(),
+            shipped: 0,
+            watermark: i64::MIN,
+        }
+    }
+
+    /// An error if a row is older than the watermark and not shipped.
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Enter(core) => self.enter(core),
+            Step::Submit(core) => {
+                let core = &mut self.cores[core];
+                if !core.under_way.is_empty() {
+                    let (epoch, created_at) = core.under_way.remove(0);
+                    self.log.push(created_at);
+                    core.arrivals.end(epoch);
+                }
+            }
+            Step::GiveUp(core) => {
+                let core = &mut self.cores[core];
+                if let Some((epoch, _)) = core.under_way.pop() {
+                    core.arrivals.end(epoch);
+                }
+            }
+            Step::Ship => self.shipped = self.log.len().min(self.shipped + 1),
+            Step::Tick(by) => self.clock += i64::from(by),
+            Step::Advance => self.advance(),
+        }
+        let late = self.log[self.shipped..].iter().min();
+        match late.filter(|created_at| **created_at < self.watermark) {
+            Some(late) => Err(format!("{late} is not shipped at {}", self.watermark)),
+            None => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, core: usize) {
+        let Core {
+            arrivals,
+            entering,
+            under_way,
+        } = &mut self.cores[core];
+        let fault = self.fault;
+        *entering = match *entering {
+            None => Some(Entering::Begun {
+                floor: arrivals.not_before_floor(Micros(i64::MIN)).0,
+            }),
+            Some(Entering::Begun { floor }) => Some(Entering::Read {
+                epoch: arrivals.epoch(),
+                floor,
+            }),
+            Some(Entering::Read { epoch, floor }) => {
+                arrivals.begin(epoch);
+                Some(Entering::Counted { epoch, floor })
+            }
+            Some(Entering::Counted { epoch, floor }) => {
+                if arrivals.epoch() == epoch || fault == Fault::NoSecondLook {
+                    Some(Entering::Entered { epoch, floor })
+                } else {
+                    arrivals.end(epoch);
+                    None
+                }
+            }
+            Some(Entering::Entered { epoch, floor }) => Some(Entering::Timed {
+                epoch,
+                floor,
+                now: self.clock,
+            }),
+            Some(Entering::Timed { epoch, floor, now }) => {
+                let created_at = match fault {
+                    Fault::NoFloor => now,
+                    Fault::FloorBeforeEpoch => now.max(floor),
+                    _ => arrivals.not_before_floor(Micros(now)).0,
+                };
+                under_way.push((epoch, created_at));
+                None
+            }
+        };
+    }
+
+    fn advance(&mut self) {
+        let fault = self.fault;
+        self.advancing = match self.advancing {
+            Advancing::Idle => Advancing::Noted { time: self.clock },
+            Advancing::Noted { time } => {
+                let time = time.max(self.watermark);
+                if fault != Fault::FloorAfterEpoch {
+                    self.arrivals.raise_floor(Micros(time));
+                }
+                Advancing::Raised { time }
+            }
+            Advancing::Raised { time } => {
+                let epoch = self.arrivals.next_epoch();
+                Advancing::Turned { time, epoch }
+            }
+            Advancing::Turned { time, epoch } => {
+                let is_over = self.arrivals.is_over(epoch) || fault == Fault::NoWaitForRequests;
+                if is_over {
+                    self.arrivals.raise_floor(Micros(time));
+                    Advancing::Over { time }
+                } else {
+                    self.advancing
+                }
+            }
+            Advancing::Over { time } => Advancing::Marked {
+                time,
+                end: self.log.len(),
+            },
+            Advancing::Marked { time, end } => {
+                if self.shipped >= end || fault == Fault::NoWaitForShipping {
+                    self.watermark = time;
+                    Advancing::Idle
+                } else {
+                    self.advancing
+                }
+            }
+        };
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let core = 0..CORES;
+    prop_oneof![
+        6 => core.clone().prop_map(Step::Enter),
+        3 => core.clone().prop_map(Step::Submit),
+        1 => core.prop_map(Step::GiveUp),
+        3 => proptest::strategy::Just(Step::Ship),
+        2 => any::<i8>().prop_map(Step::Tick),
+        6 => proptest::strategy::Just(Step::Advance),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_row_below_the_watermark_is_missing_or_made_later(
+        steps in collection::vec(step(), 1..300),
+    ) {
+        let mut world = World::new(Fault::None);
+        for step in steps {
+            let stepped = world.step(step);
+            prop_assert!(stepped.is_ok(), "{step:?}: {stepped:?}");
+        }
+    }
+}
+
+/// Whether a row is missed in one of many random orders of steps.
+fn is_noticed(fault: Fault) -> bool {
+    (0..20_000).any(|seed| {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut world = World::new(fault);
+        (0..300).any(|_| {
+            let core = random.random_range(0..CORES);
+            let step = match random.random_range(0..21) {
+                0..6 => Step::Enter(core),
+                6..9 => Step::Submit(core),
+                9 => Step::GiveUp(core),
+                10..13 => Step::Ship,
+                13..15 => Step::Tick(random.random_range(-128..=127)),
+                _ => Step::Advance,
+            };
+            world.step(step).is_err()
+        })
+    })
+}
+
+#[test]
+fn whatever_is_left_out_a_row_is_missed() {
+    for fault in [
+        Fault::NoSecondLook,
+        Fault::FloorBeforeEpoch,
+        Fault::FloorAfterEpoch,
+        Fault::NoFloor,
+        Fault::NoWaitForRequests,
+        Fault::NoWaitForShipping,
+    ] {
+        assert!(is_noticed(fault), "{fault:?}");
+    }
+    assert!(!is_noticed(Fault::None));
+}
+
+#[test]
+fn the_watermark_goes_on_while_requests_come_and_go() {
+    let mut world = World::new(Fault::None);
+    let mut round = |clock: i8| {
+        world.step(Step::Tick(clock)).unwrap();
+        for step in [Step::Enter(0), Step::Submit(0), Step::Ship, Step::Advance] {
+            // As many as it takes to enter, and to advance.
+            for _ in 0..6 {
+                world.step(step).unwrap();
+            }
+        }
+        world.watermark
+    };
+    assert_eq!(round(7), 7);
+    assert_eq!(round(3), 10);
+    assert_eq!(round(-4), 10);
+}
+
+/// A clock that every look moves, and that goes back now and then.
+#[derive(Debug, Default)]
+struct Restless(AtomicI64);
+
+impl Clock for Restless {
+    fn now(&self) -> Micros {
+        let now = self.0.fetch_add(1, Ordering::Relaxed);
+        if now % 1_000 == 999 {
+            self.0.fetch_sub(500, Ordering::Relaxed);
+        }
+        Micros(now)
+    }
+}
+
+#[test]
+fn on_threads_no_row_comes_below_what_was_named() {
+    const EPOCHS: usize = 5_000;
+    const ROWS: usize = 50_000;
+    let arrivals = Arrivals::default();
+    let clock = Arc::new(Restless::default());
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let cores: Vec<_> = (0..CORES)
+        .map(|_| {
+            let (arrivals, clock) = (arrivals.clone(), Arc::clone(&clock));
+            let (log, is_over) = (Arc::clone(&log), Arc::clone(&is_over));
+            std::thread::spawn(move || {
+                let core = arrivals.of_core();
+                while !is_over.load(Ordering::Relaxed) {
+                    let [first, second] = [core.enter(&*clock), core.enter(&*clock)];
+                    log.lock().unwrap().push(first.created_at.0);
+                    drop(first);
+                    std::thread::yield_now();
+                    log.lock().unwrap().push(second.created_at.0);
+                }
+            })
+        })
+        .collect();
+    let mut named = Vec::new();
+    while named.len() < EPOCHS || log.lock().unwrap().len() < ROWS {
+        let time = clock.now();
+        arrivals.raise_floor(time);
+        let epoch = arrivals.next_epoch();
+        while !arrivals.is_over(epoch) {
+            std::thread::yield_now();
+        }
+        named.push((time.0, log.lock().unwrap().len()));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for core in cores {
+        core.join().unwrap();
+    }
+    let log = log.lock().unwrap();
+    // What came after each was named, from the last on.
+    let mut oldest = i64::MAX;
+    let mut end = log.len();
+    for (time, len) in named.into_iter().rev() {
+        oldest = log[len..end].iter().copied().fold(oldest, i64::min);
+        end = len;
+        assert!(
+            oldest >= time,
+            "a row of {oldest} came after {time} was named"
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! A node and the catalog: registered before it takes a request, heard of every second, and taken
+//! leave of when nothing is left in its log.
+//!
+//! Nothing waits for the catalog but the start. A catalog that is away leaves the published watermark
+//! where it was, so exports wait, and nobody else does.
+
+use super::{Arrivals, advance};
+use crate::metrics;
+use millrace_catalog::{Catalog, CatalogError, UtcTime};
+use millrace_pipeline::Pipeline;
+use millrace_rows::{Clock, Micros};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, timeout};
+
+/// How often the watermark advances, and is published.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often a node is heard of whose watermark stands still.
+const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(10);
+/// How long the catalog may take for one statement.
+const CATALOG_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same when the process is about to end.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A node that counts, and does not run yet: exports wait for it.
+#[derive(Debug)]
+pub struct Node {
+    record: Record,
+    arrivals: Arrivals,
+    floor: Option<Micros>,
+}
+
+/// A node whose watermark advances.
+pub struct RunningNode {
+    record: Record,
+    arrivals: Arrivals,
+    pipeline: Pipeline,
+    clock: Arc<dyn Clock>,
+    watermark: watch::Receiver<Option<Micros>>,
+    tasks: JoinSet<()>,
+}
+
+/// Its place in the catalog.
+#[derive(Clone, Debug)]
+struct Record {
+    catalog: Catalog,
+    name: String,
+    host: String,
+}
+
+// === impl Node ===
+
+impl Node {
+    /// Makes a node count. To be called before it takes a request: a window could be exported
+    /// otherwise that it still writes into.
+    ///
+    /// # Errors
+    /// When the catalog does not have it; then it must take none.
+    pub async fn register(
+        catalog: Catalog,
+        name: String,
+        host: String,
+    ) -> Result<Self, CatalogError> {
+        let record = Record {
+            catalog,
+            name,
+            host,
+        };
+        let floor = record.register().await?;
+        Ok(Self {
+            arrivals: Arrivals::new(floor),
+            record,
+            floor,
+        })
+    }
+
+    /// What the server's requests are counted in.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        self.arrivals.clone()
+    }
+
+    /// Advances the watermark and publishes it, on the runtime of the caller.
+    #[must_use]
+    pub fn run(self, pipeline: Pipeline, clock: Arc<dyn Clock>) -> RunningNode {
+        let Self {
+            record,
+            arrivals,
+            floor,
+        } = self;
+        let (sender, watermark) = watch::channel(None);
+        let mut tasks = JoinSet::new();
+        let advancing = advance(
+            arrivals.clone(),
+            pipeline.clone(),
+            Arc::clone(&clock),
+            floor,
+            EVERY,
+            sender,
+        );
+        tasks.spawn(advancing);
+        let publisher = Publisher {
+            record: record.clone(),
+            arrivals: arrivals.clone(),
+            clock: Arc::clone(&clock),
+            watermark: watermark.clone(),
+            is_failing: false,
+        };
+        tasks.spawn(publisher.run());
+        RunningNode {
+            record,
+            arrivals,
+            pipeline,
+            clock,
+            watermark,
+            tasks,
+        }
+    }
+}
+
+// === impl RunningNode ===
+
+impl RunningNode {
+    /// How far it is; `None` until that is known.
+    #[must_use]
+    pub fn watermark(&self) -> watch::Receiver<Option<Micros>> {
+        self.watermark.clone()
+    }
+
+    /// Takes leave, once no request is under way and shipping has ended: if nothing is left in the
+    /// log, nobody needs to wait for this node.
+    pub async fn stop(mut self) {
+        // Whatever was published after the leave would take it back.
+        self.tasks.shutdown().await;
+        let Record { catalog, name, .. } = &self.record;
+        if !self.pipeline.is_all_shipped() {
+            tracing::warn!(
+                node = name,
+                "exports wait for this node until it has started again and shipped the rest"
+            );
+            return;
+        }
+        let floor = self.arrivals.floor();
+        let floor = floor.unwrap_or_else(|| self.clock.now());
+        let left = catalog.stop_ingest_node(name, floor.into());
+        match timeout(FAREWELL_TIMEOUT, left).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(
+                node = name,
+                "exports wait for this node until it starts again, as the catalog was not told: {error}"
+            ),
+            Err(_) => tracing::warn!(
+                node = name,
+                "exports wait for this node until it starts again, as the catalog does not answer"
+            ),
+        }
+    }
+}
+
+// === impl Record ===
+
+impl Record {
+    async fn register(&self) -> Result<Option<Micros>, CatalogError> {
+        let registered = self.catalog.register_ingest_node(&self.name, &self.host);
+        Ok(registered.await?.map(|UtcTime(floor)| Micros(floor)))
+    }
+}
+
+/// Tells the catalog.
+struct Publisher {
+    record: Record,
+    arrivals: Arrivals,
+    clock: Arc<dyn Clock>,
+    watermark: watch::Receiver<Option<Micros>>,
+    /// Whether the last try failed: said once.
+    is_failing: bool,
+}
+
+impl Publisher {
+    async fn run(mut self) {
+        let started = self.clock.now();
+        let mut every = tokio::time::interval(EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut published = (None, Instant::now());
+        loop {
+            every.tick().await;
+            let watermark = *self.watermark.borrow();
+            metrics::watermark_age(self.clock.now(), watermark.unwrap_or(started));
+            let (before, at) = published;
+            if watermark == before && at.elapsed() < SIGN_OF_LIFE_EVERY {
+                continue;
+            }
+            if self.publish(watermark).await {
+                published = (watermark, Instant::now());
+            }
+        }
+    }
+
+    /// Says how far the node is; false if it has to be said again.
+    async fn publish(&mut self, watermark: Option<Micros>) -> bool {
+        let Record { catalog, name, .. } = &self.record;
+        let publishing = catalog.publish_watermark(name, watermark.map(UtcTime::from));
+        let said = match timeout(CATALOG_TIMEOUT, publishing).await {
+            Ok(Ok(true)) => Ok(true),
+            Ok(Ok(false)) => match timeout(CATALOG_TIMEOUT, self.register_again()).await {
+                Ok(registered) => registered.map(|()| false),
+                Err(_) => return self.failed("it does not answer"),
+            },
+            Ok(Err(error)) => Err(error),
+            Err(_) => return self.failed("it does not answer"),
+        };
+        match said {
+            Ok(said) => {
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!("the catalog knows this node's watermark again");
+                }
+                said
+            }
+            Err(error) => self.failed(&error.to_string()),
+        }
+    }
+
+    /// Somebody had this node forgotten while it lives: windows may have run that it wrote into.
+    async fn register_again(&self) -> Result<(), CatalogError> {
+        tracing::error!(
+            node = self.record.name,
+            "the catalog has forgotten this node, or stopped it, though it runs; it registers again. \
+             Events that it took meanwhile may be missing from exports: run a backfill for that time"
+        );
+        if let Some(floor) = self.record.register().await? {
+            self.arrivals.raise_floor(floor);
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, reason: &str) -> bool {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(
+                "exports wait, as the catalog cannot be told how far this node is: {reason}"
+            );
+        }
+        false
+    }
+}
