@@ -15,7 +15,6 @@
 //! | `answer`, `error`, `page` | what is sent |
 //! | [`certificates`] | whether a text is a certificate |
 //! | [`dns`], [`domain_name`] | proofs of domains, aliases; the one form of a name |
-//! | [`export_query`] | the queries of batch exports that are harmless |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
 //! | [`proxy_check`] | how far a reverse proxy's domain is |
@@ -41,7 +40,7 @@ mod context;
 pub mod dns;
 pub mod domain_name;
 mod error;
-pub mod export_query;
+mod export_notices;
 mod level_number;
 pub mod mail;
 mod openapi;
@@ -61,5 +60,6 @@ mod stages;
 mod timestamp;
 
 pub use app::{TableError, routes};
+pub use export_notices::ExportNotices;
 pub use server::serve;
 pub use services::{ApiConfig, Services};

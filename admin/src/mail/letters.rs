@@ -77,6 +77,19 @@ struct InvitationHtml<'a> {
     mail: &'a Invitation,
 }
 
+/// A text that goes to many, each alone.
+pub trait NoticeText: Send + Sync + 'static {
+    /// What it is, for the log.
+    const KIND: &'static str;
+
+    /// Puts it together for one recipient.
+    ///
+    /// # Errors
+    ///
+    /// The recipient's address is none.
+    fn letter(&self, from: &Mailbox, to: &str) -> Result<Message, LetterError>;
+}
+
 /// Tells a member that there is another.
 #[derive(Clone, Debug)]
 pub struct MemberJoined {
@@ -88,13 +101,10 @@ pub struct MemberJoined {
     pub organization: String,
 }
 
-impl MemberJoined {
-    /// Puts it together for one recipient.
-    ///
-    /// # Errors
-    ///
-    /// The recipient's address is none.
-    pub fn letter(&self, from: &Mailbox, to: &str) -> Result<Message, LetterError> {
+impl NoticeText for MemberJoined {
+    const KIND: &'static str = "member joined";
+
+    fn letter(&self, from: &Mailbox, to: &str) -> Result<Message, LetterError> {
         let texts = Texts {
             plain: MemberJoinedText { mail: self }.render()?,
             html: MemberJoinedHtml { mail: self }.render()?,
@@ -115,6 +125,52 @@ struct MemberJoinedText<'a> {
 #[template(path = "member_joined.html")]
 struct MemberJoinedHtml<'a> {
     mail: &'a MemberJoined,
+}
+
+/// Tells an administrator of an export that somebody should look after.
+#[derive(Clone, Debug)]
+pub struct ExportTrouble {
+    /// What people call the export.
+    pub export: String,
+    /// The name of the organization.
+    pub organization: String,
+    /// Whether it does not run any more; otherwise one run was given up.
+    pub is_paused: bool,
+    /// What went wrong.
+    pub why: String,
+    /// Where it is found, below the API's address.
+    pub path: String,
+}
+
+#[derive(Template)]
+#[template(path = "export_trouble.txt")]
+struct ExportTroubleText<'a> {
+    mail: &'a ExportTrouble,
+}
+
+#[derive(Template)]
+#[template(path = "export_trouble.html")]
+struct ExportTroubleHtml<'a> {
+    mail: &'a ExportTrouble,
+}
+
+impl NoticeText for ExportTrouble {
+    const KIND: &'static str = "export trouble";
+
+    fn letter(&self, from: &Mailbox, to: &str) -> Result<Message, LetterError> {
+        let texts = Texts {
+            plain: ExportTroubleText { mail: self }.render()?,
+            html: ExportTroubleHtml { mail: self }.render()?,
+        };
+        let what = if self.is_paused {
+            "is paused"
+        } else {
+            "failed"
+        };
+        let subject = format!("Batch export {} {what}", self.export);
+        let to = Mailbox::new(None, recipient(to)?);
+        put_together(from, to, None, &subject, texts)
+    }
 }
 
 /// The same content twice.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `settings` | [`MailSettings`]: the server and the sender, checked once |
 //! | `letters` | what the mails say, as text and HTML |
-//! | `notice` | [`NoticeRoom`]: one text to all members |
+//! | `notice` | [`NoticeRoom`]: one text to many members |
 //! | `outbox` | [`Outbox`]: a bounded number of mails on their way, tries, time-outs, drain |
 //! | `room` | [`Room`]: places for invitations, and what is sent in them |
 //! | `quota` | what an organization may have of both |
@@ -24,7 +24,7 @@ mod quota;
 mod room;
 mod settings;
 
-pub use letters::{Invitation, LetterError, MemberJoined, is_address};
+pub use letters::{ExportTrouble, Invitation, LetterError, MemberJoined, NoticeText, is_address};
 pub use notice::{NoticeRoom, TooManyNotices};
 pub use outbox::{NoRoom, Outbox};
 pub use room::Room;

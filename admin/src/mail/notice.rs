@@ -1,11 +1,11 @@
-//! Notices: one text to all members, one after the other.
+//! Notices: one text to many members, one after the other.
 //!
 //! A notice takes no room of invitations, which somebody waits for: notices have places of their
 //! own, and only a part of the conversations. Recipients are read page by page, so that a large
 //! organization is not held in memory. A letter of a notice is tried once, so that one recipient
 //! does not hold up the others, and what is left at the end of the process is lost.
 
-use super::letters::MemberJoined;
+use super::letters::NoticeText;
 use super::outbox::Outbox;
 use super::quota::Share;
 use super::room::report;
@@ -37,11 +37,12 @@ pub struct NoticeRoom {
 impl NoticeRoom {
     /// Tells everybody on the pages, in the background. `page_after` reads the recipients that
     /// follow a user's number, with theirs, in its order; after the last there are none.
-    pub fn announce<Page, E>(
+    pub fn announce<Text, Page, E>(
         self,
-        joined: MemberJoined,
+        text: Text,
         mut page_after: impl FnMut(i64) -> Page + Send + 'static,
     ) where
+        Text: NoticeText,
         Page: Future<Output = Result<Vec<(i64, String)>, E>> + Send,
         E: Error + Send,
     {
@@ -58,14 +59,14 @@ impl NoticeRoom {
                 let page = match page_after(after).await {
                     Ok(page) => page,
                     Err(error) => {
-                        tracing::warn!(%error, "some members are not told of one who joined");
+                        tracing::warn!(%error, notice = Text::KIND, "some members are not told");
                         return;
                     }
                 };
                 let Some((last, _)) = page.last() else { return };
                 after = *last;
                 for (_, recipient) in page {
-                    tell(&outbox, &joined, &recipient).await;
+                    tell(&outbox, &text, &recipient).await;
                 }
             }
         };
@@ -73,8 +74,8 @@ impl NoticeRoom {
     }
 }
 
-async fn tell(outbox: &Outbox, joined: &MemberJoined, recipient: &str) {
-    let outcome = match joined.letter(&outbox.from, recipient) {
+async fn tell<Text: NoticeText>(outbox: &Outbox, text: &Text, recipient: &str) {
+    let outcome = match text.letter(&outbox.from, recipient) {
         Ok(letter) => {
             // Never closed.
             let _turn = outbox.notice_turns.acquire().await;
@@ -82,5 +83,5 @@ async fn tell(outbox: &Outbox, joined: &MemberJoined, recipient: &str) {
         }
         Err(error) => Err(error.into()),
     };
-    report("member joined", outcome);
+    report(Text::KIND, outcome);
 }

@@ -4,9 +4,7 @@
 //! |---|---|
 //! | `probe` | [`HttpsProbe`]: one HTTPS request with a certificate that is checked |
 //! | `rounds` | [`ProxyRounds`]: all records, again and again |
-//! | [`addresses`] | which addresses are the world's and which are our own network's |
 
-pub mod addresses;
 mod probe;
 mod rounds;
 

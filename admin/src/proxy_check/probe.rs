@@ -1,6 +1,5 @@
 //! One HTTPS request to a domain, to see whether there is a certificate for it.
 
-use super::addresses::is_public;
 use crate::dns::{Dns, DnsError};
 use http::header::{HOST, USER_AGENT};
 use http::{Request, StatusCode};
@@ -8,6 +7,7 @@ use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use millrace_dial::addresses::is_public;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -162,6 +162,8 @@ pub(super) struct RunBody {
     last_updated_at: Timestamp,
     /// How many rows the window has.
     records_total_count: Option<i64>,
+    /// Bytes that arrived, as they were sent.
+    bytes_exported: Option<i64>,
     /// The export.
     batch_export: Uuid,
     /// The backfill; null if it came by the clock.
@@ -182,6 +184,7 @@ impl From<BatchExportRun> for RunBody {
             finished_at: timestamp_of(run.finished_at),
             last_updated_at: run.last_updated_at.into(),
             records_total_count: run.records_total_count,
+            bytes_exported: run.bytes_exported,
             batch_export: run.batch_export_id,
             backfill: run.backfill_id,
         }

@@ -2,12 +2,12 @@
 
 use super::bodies::{ModelName, TypeName};
 use crate::error::ApiError;
-use crate::export_query::ExportQuery;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
     BatchExportChange, DestinationChange, ExportModel, NewBatchExport, TeamId, UtcTime,
 };
+use millrace_exports::query::ExportQuery;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ struct NewDestination {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "PatchBatchExportDestination")]
 #[serde(default)]
-struct PatchDestination {
+pub(super) struct PatchDestination {
     /// Another one than before starts from an empty configuration.
     #[serde(rename = "type")]
     kind: Patch<TypeName>,
@@ -89,6 +89,15 @@ pub(super) struct PatchBody {
     hogql_query: Patch<Option<String>>,
 }
 
+impl From<PatchDestination> for DestinationChange {
+    fn from(sent: PatchDestination) -> Self {
+        Self {
+            kind: sent.kind.sent().map(Into::into),
+            config: sent.config.sent().unwrap_or_default(),
+        }
+    }
+}
+
 impl NewBody {
     /// For the catalog, with the query looked at.
     pub(super) fn checked(self) -> Result<NewBatchExport, ApiError> {
@@ -117,10 +126,7 @@ impl NewBody {
 impl PatchBody {
     /// For the catalog, with the query looked at.
     pub(super) fn checked(self) -> Result<BatchExportChange, ApiError> {
-        let destination = self.destination.sent().map(|sent| DestinationChange {
-            kind: sent.kind.sent().map(Into::into),
-            config: sent.config.sent().unwrap_or_default(),
-        });
+        let destination = self.destination.sent().map(DestinationChange::from);
         Ok(BatchExportChange {
             name: self.name.sent(),
             model: self.model.sent().map(ExportModel::from),

@@ -22,11 +22,11 @@ mod steps;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
-use crate::proxy_check::addresses::is_public;
 use crate::timestamp::{self, Timestamp};
 use millrace_catalog::{
     Actor, DestinationLimits, ExportPlace, ExportWriter, Feature, Need, TeamId, UtcTime, features,
 };
+use millrace_dial::addresses::is_public;
 
 const READ: [Need; 1] = [Need::read("batch_export")];
 const WRITE: [Need; 1] = [Need::write("batch_export")];

@@ -1,13 +1,23 @@
-//! What a test of a destination does, step by step.
+//! Tests of a destination, step by step: what they would do, and what came of it.
 
 use super::bodies::TypeName;
-use super::{Paths, READ};
+use super::changes::PatchDestination;
+use super::{FEATURE, Paths, READ, WRITE, place, writer};
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
+use crate::patch::Patch;
+use millrace_catalog::{CheckedDestination, DestinationChange};
+use millrace_exports::destination::{Destination, Destinations, TestStep};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::time::Duration;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// How long one step may take.
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
@@ -17,7 +27,30 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&READ)
             .fails(400, "required", "No type is given.")
             .fails(400, "invalid_choice", "There is no such type."),
+        Operation::action(paths.test, test)
+            .about("Test a destination")
+            .note(
+                "The steps are made in order until one fails; those after it have no result. \
+                 Nothing is kept.",
+            )
+            .scopes(&WRITE)
+            .feature(FEATURE)
+            .pipelines_level()
+            .fails(400, "invalid_input", "A field of the destination."),
     ]
+}
+
+/// A destination that is to be tested.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "BatchExportTestRequest")]
+struct TestBody {
+    /// The type and its fields.
+    #[serde(default)]
+    destination: Patch<PatchDestination>,
+    /// An export whose destination it is, or would be: what is not given is as there, secrets
+    /// included.
+    #[serde(default)]
+    batch_export: Patch<Uuid>,
 }
 
 /// The steps of a test.
@@ -34,7 +67,24 @@ struct StepBody {
     name: &'static str,
     description: &'static str,
     /// Null until it was made.
-    result: Option<Value>,
+    result: Option<ResultBody>,
+}
+
+/// What came of a step.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportTestResult")]
+struct ResultBody {
+    status: TestStatus,
+    /// What to do about it; null if it passed.
+    message: Option<String>,
+}
+
+/// How a step went.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BatchExportTestStatus")]
+enum TestStatus {
+    Passed,
+    Failed,
 }
 
 async fn steps(context: Context) -> Result<StepsBody, ApiError> {
@@ -44,39 +94,123 @@ async fn steps(context: Context) -> Result<StepsBody, ApiError> {
         .ok_or_else(|| refused("required", "Give the type of the destination."))?;
     let kind: TypeName = serde_json::from_value(Value::String(name))
         .map_err(|_| refused("invalid_choice", "There is no such type of destination."))?;
-    let steps = steps_of(kind).iter().map(|(name, description)| StepBody {
-        name,
-        description,
-        result: None,
-    });
+    let steps = steps_of(kind).iter().map(|step| StepBody::of(*step, kind));
     Ok(StepsBody {
         steps: steps.collect(),
     })
 }
 
-const REACH: (&str, &str) = (
-    "Reach",
-    "Connect to the server that the configuration names.",
-);
-const AUTHENTICATE: (&str, &str) = ("Authenticate", "Present the credentials to it.");
-const WRITE_FILE: (&str, &str) = ("Write", "Write a small file where the export will write.");
-const DELETE_FILE: (&str, &str) = ("Delete", "Delete that file.");
-const FIND_SCHEMA: (&str, &str) = ("Find", "Find the database and the schema.");
-const WRITE_TABLE: (&str, &str) = ("Write", "Create a table there and insert a row.");
-const DROP_TABLE: (&str, &str) = ("Delete", "Drop that table.");
+async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
+    let actor = context.actor()?;
+    let writer = writer(&context, &actor)?;
+    let before = match body.batch_export.sent() {
+        Some(id) => {
+            let seen = context.catalog().batch_export(place(&context)?, id).await?;
+            Some(seen.ok_or_else(ApiError::not_found)?.export)
+        }
+        None => None,
+    };
+    let change = body.destination.sent().map(DestinationChange::from);
+    let change = change.unwrap_or_default();
+    let checked = CheckedDestination::of(before.as_ref(), &change, writer.key, &writer.limits)?;
+    let CheckedDestination {
+        kind,
+        config,
+        secrets,
+    } = checked;
+    let services = &context.services;
+    let destinations = Destinations::new(
+        services.secret_key.clone(),
+        services.config.allow_private_destinations,
+        services.config.export_root.clone(),
+    );
+    let destinations = destinations.map_err(|error| {
+        tracing::error!(%error, "destinations cannot be tested");
+        ApiError::internal()
+    })?;
+    let opened = destinations.open_config(kind, &config, &secrets);
+    let destination = opened.map_err(|error| {
+        ApiError::invalid("invalid_input", Some("destination"), error.to_string())
+    })?;
+    let mut steps = Vec::new();
+    let mut fails = false;
+    for step in destination.test_steps() {
+        let mut made = StepBody::of(*step, kind.into());
+        if !fails {
+            let result = ResultBody::of(destination.as_ref(), *step).await;
+            fails = matches!(result.status, TestStatus::Failed);
+            made.result = Some(result);
+        }
+        steps.push(made);
+    }
+    Ok(StepsBody { steps })
+}
 
-fn steps_of(kind: TypeName) -> &'static [(&'static str, &'static str)] {
+impl StepBody {
+    fn of(step: TestStep, kind: TypeName) -> Self {
+        let (name, description) = words(step, kind);
+        Self {
+            name,
+            description,
+            result: None,
+        }
+    }
+}
+
+impl ResultBody {
+    /// Makes the step.
+    async fn of(destination: &dyn Destination, step: TestStep) -> Self {
+        let message = match timeout(STEP_TIMEOUT, destination.test(step)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("It took more than {STEP_TIMEOUT:?}.")),
+        };
+        let status = match message {
+            None => TestStatus::Passed,
+            Some(_) => TestStatus::Failed,
+        };
+        Self { status, message }
+    }
+}
+
+fn steps_of(kind: TypeName) -> &'static [TestStep] {
+    use TestStep::{Authenticate, Delete, Find, Reach, Read, Write};
     match kind {
         TypeName::S3 | TypeName::AzureBlob | TypeName::Gcs => {
-            &[REACH, AUTHENTICATE, WRITE_FILE, DELETE_FILE]
+            &[Reach, Authenticate, Write, Read, Delete]
         }
-        TypeName::FileSystem => &[WRITE_FILE, DELETE_FILE],
+        TypeName::FileSystem => &[Write, Read, Delete],
         TypeName::Postgres
         | TypeName::Redshift
         | TypeName::Snowflake
         | TypeName::BigQuery
-        | TypeName::Databricks => &[REACH, AUTHENTICATE, FIND_SCHEMA, WRITE_TABLE, DROP_TABLE],
-        TypeName::Http => &[REACH, AUTHENTICATE],
+        | TypeName::Databricks => &[Reach, Authenticate, Find, Write, Delete],
+        TypeName::Http => &[Reach, Authenticate],
         TypeName::NoOp => &[],
+    }
+}
+
+/// The name of a step, and what it does.
+fn words(step: TestStep, kind: TypeName) -> (&'static str, &'static str) {
+    let is_table = matches!(
+        kind,
+        TypeName::Postgres
+            | TypeName::Redshift
+            | TypeName::Snowflake
+            | TypeName::BigQuery
+            | TypeName::Databricks
+    );
+    match step {
+        TestStep::Reach => (
+            "Reach",
+            "Connect to the server that the configuration names.",
+        ),
+        TestStep::Authenticate => ("Authenticate", "Present the credentials to it."),
+        TestStep::Find => ("Find", "Find the database and the schema."),
+        TestStep::Write if is_table => ("Write", "Create a table there and insert a row."),
+        TestStep::Write => ("Write", "Write a small file where the export will write."),
+        TestStep::Read => ("Read", "Read it back."),
+        TestStep::Delete if is_table => ("Delete", "Drop that table."),
+        TestStep::Delete => ("Delete", "Delete that file."),
     }
 }

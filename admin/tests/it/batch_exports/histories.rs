@@ -4,6 +4,7 @@ use super::{NOBODY, ORGANIZATION, PROJECT, export};
 use crate::Fixture;
 use millrace_catalog::{LogLevel, NewExportLog, NewRun, RunProgress, RunStatus, UtcTime};
 use serde_json::{Value, json};
+use std::time::Duration;
 use uuid::Uuid;
 
 on_both!(
@@ -33,22 +34,27 @@ async fn begun(fixture: &Fixture, path: &str, hour: i64) -> (Uuid, String) {
     (run.id, format!("{path}runs/{}/", run.id))
 }
 
+fn progress() -> RunProgress {
+    RunProgress {
+        status: RunStatus::Running,
+        records_completed: Some(5),
+        records_total_count: Some(9),
+        bytes_exported: Some(11),
+        cursor: Some("c".to_owned()),
+        latest_error: None,
+    }
+}
+
 async fn runs_are_listed_read_cancelled_and_retried() {
     let fixture = Fixture::new().await;
     for all in [ORGANIZATION, PROJECT] {
         let (_, path) = export(&fixture, all).await;
         let (id, run) = begun(&fixture, &path, 1).await;
         begun(&fixture, &path, 0).await;
-        let progress = RunProgress {
-            status: RunStatus::Running,
-            records_completed: Some(5),
-            records_total_count: Some(9),
-            cursor: Some("c".to_owned()),
-            latest_error: None,
-        };
+        let progress = progress();
         fixture
             .catalog
-            .record_export_run(id, progress)
+            .record_export_run(id, None, progress, Duration::ZERO)
             .await
             .unwrap();
         let read = fixture.get(&run).await;
@@ -57,7 +63,7 @@ async fn runs_are_listed_read_cancelled_and_retried() {
             "data_interval_start": "1970-01-01T01:00:00Z",
             "data_interval_end": "1970-01-01T02:00:00Z", "cursor": "c",
             "created_at": read.body["created_at"], "finished_at": null,
-            "last_updated_at": read.body["last_updated_at"], "records_total_count": 9,
+            "last_updated_at": read.body["last_updated_at"], "records_total_count": 9, "bytes_exported": 11,
             "batch_export": read.body["batch_export"], "backfill": null,
         });
         assert_eq!(read.body, expected);

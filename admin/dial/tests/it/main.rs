@@ -1,0 +1,23 @@
+//! The guard, by its public face.
+//!
+//! Rules: nothing leaves this machine; what must not be dialled is a canary, a listener on every
+//! address that this machine has, which must not see a connection; every test has a control in
+//! which it does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod canary;
+mod forms;
+mod inside;
+mod properties;
+mod proxies;
+mod rebinding;
+mod redirects;
+mod resolver;

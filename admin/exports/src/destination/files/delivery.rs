@@ -1,0 +1,136 @@
+//! One run's files, from the first byte to the manifest.
+
+use super::encode::Encoder;
+use super::manifest::{Manifest, ManifestFile};
+use super::names::WindowNames;
+use super::open_file::OpenFile;
+use super::settings::StreamCompression;
+use super::store::{Store, Upload};
+use crate::destination::{Delivered, Delivery};
+use crate::error::ExportError;
+use crate::window::RunScope;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// One run's files.
+pub(super) struct FileDelivery {
+    store: Arc<dyn Store>,
+    names: WindowNames,
+    run: RunScope,
+    /// How many files there will be.
+    parts: u32,
+    compression: Option<StreamCompression>,
+    /// The file that takes bytes, if any has come.
+    current: Option<OpenFile>,
+    /// Those that are stored and not yet seen.
+    sealed: Vec<(Box<dyn Upload>, ManifestFile)>,
+}
+
+impl FileDelivery {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        names: WindowNames,
+        run: &RunScope,
+        parts: u32,
+        compression: Option<StreamCompression>,
+    ) -> Self {
+        Self {
+            store,
+            names,
+            run: run.clone(),
+            parts,
+            compression,
+            current: None,
+            sealed: Vec::new(),
+        }
+    }
+
+    /// The file that takes bytes; begins it if there is none.
+    async fn current(&mut self) -> Result<&mut OpenFile, ExportError> {
+        let file = match self.current.take() {
+            Some(file) => file,
+            None => {
+                let key = self.names.file(self.sealed.len());
+                let encoder = Encoder::new(self.compression).map_err(|_| not_encoded())?;
+                let upload = self.store.begin(&key, self.parts == 1).await?;
+                OpenFile::new(key, encoder, upload)
+            }
+        };
+        Ok(self.current.insert(file))
+    }
+}
+
+/// What an earlier try left and this one does not have goes.
+async fn delete_stale(
+    store: &dyn Store,
+    names: &WindowNames,
+    run: &RunScope,
+    manifest: &Manifest,
+) -> Result<(), ExportError> {
+    let listed = store.list(&names.beginning()).await?.into_iter();
+    let earlier = store.read(&names.manifest()).await?.unwrap_or_default();
+    let named = Manifest::earlier_keys(&earlier, run.export_id).into_iter();
+    let stale: BTreeSet<_> = listed
+        .filter(|key| names.is_file(key))
+        .chain(named.filter(|key| names.is_of_window(key)))
+        .filter(|key| !manifest.names(key))
+        .collect();
+    for key in stale {
+        store.delete(&key).await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Delivery for FileDelivery {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
+        self.current().await?.write(bytes).await
+    }
+
+    async fn end_part(&mut self, rows: u64) -> Result<(), ExportError> {
+        let digest = self.current().await?.seal().await?;
+        if let Some(file) = self.current.take() {
+            let described = ManifestFile::new(file.key.clone(), rows, digest);
+            self.sealed.push((file.into_upload()?, described));
+        }
+        Ok(())
+    }
+
+    async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
+        let mut files = Vec::with_capacity(self.sealed.len());
+        let mut uploads = std::mem::take(&mut self.sealed).into_iter();
+        while let Some((upload, file)) = uploads.next() {
+            if let Err(error) = upload.publish().await {
+                for (upload, _) in uploads {
+                    upload.abort().await;
+                }
+                return Err(error);
+            }
+            files.push(file);
+        }
+        let manifest = Manifest::new(&self.run, files);
+        let store = Arc::clone(&self.store);
+        delete_stale(store.as_ref(), &self.names, &self.run, &manifest).await?;
+        let json = manifest.to_json().map_err(|_| not_encoded())?;
+        store.put(&self.names.manifest(), json).await?;
+        Ok(Delivered {
+            bytes: manifest.bytes,
+            ..Delivered::default()
+        })
+    }
+
+    async fn abort(mut self: Box<Self>) {
+        if let Some(file) = self.current.take() {
+            file.abort().await;
+        }
+        for (upload, _) in std::mem::take(&mut self.sealed) {
+            upload.abort().await;
+        }
+    }
+}
+
+fn not_encoded() -> ExportError {
+    ExportError::retry("The file could not be encoded.")
+}

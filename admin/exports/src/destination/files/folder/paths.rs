@@ -1,0 +1,86 @@
+//! Ways to files below a folder, and none out of it.
+
+use super::super::names::TEMPORARY_BEFORE;
+use bytes::Bytes;
+use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The largest file that is read as a whole: manifests.
+const READ_BYTES_MAX: u64 = 64 << 20;
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
+
+/// A key's folder and name.
+pub(super) fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('/').unwrap_or(("", key))
+}
+
+/// Opens a folder below the root, name by name; makes those that are missing, if that is wanted.
+pub(super) fn open_folder(root: &Path, folder: &str, make: bool) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut opened = fs::open(root, flags, Mode::empty())?;
+    for name in folder.split('/').filter(|name| !name.is_empty()) {
+        let below = beneath(&opened, name, flags, Mode::empty());
+        opened = match below {
+            Err(error) if make && error == Errno::NOENT => {
+                match fs::mkdirat(&opened, name, FOLDER_MODE) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                fs::fsync(&opened)?;
+                beneath(&opened, name, flags, Mode::empty())?
+            }
+            below => below?,
+        };
+    }
+    Ok(opened)
+}
+
+/// Opens a name in a folder, and nothing that lies outside of it.
+pub(super) fn beneath(
+    folder: &OwnedFd,
+    name: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    fs::openat2(folder, name, flags | OFlags::CLOEXEC, mode, resolve)
+}
+
+pub(super) fn read_file(root: &Path, key: &str) -> io::Result<Bytes> {
+    let (folder, name) = split(key);
+    let folder = open_folder(root, folder, false)?;
+    // A pipe that somebody put there would otherwise keep us for ever.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = File::from(beneath(&folder, name, flags, Mode::empty())?);
+    let mut bytes = Vec::new();
+    file.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
+}
+
+pub(super) fn list(root: &Path, beginning: &str) -> io::Result<Vec<String>> {
+    let (folder, stem) = split(beginning);
+    let opened = open_folder(root, folder, false)?;
+    let hidden = format!("{TEMPORARY_BEFORE}{stem}");
+    let mut keys = Vec::new();
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        if name.starts_with(stem) || name.starts_with(&hidden) {
+            let slash = if folder.is_empty() { "" } else { "/" };
+            keys.push(format!("{folder}{slash}{name}"));
+        }
+    }
+    Ok(keys)
+}
+
+pub(super) fn delete(root: &Path, key: &str) -> io::Result<()> {
+    let (folder, name) = split(key);
+    let folder = open_folder(root, folder, false)?;
+    fs::unlinkat(&folder, name, AtFlags::empty())?;
+    fs::fsync(&folder)?;
+    Ok(())
+}

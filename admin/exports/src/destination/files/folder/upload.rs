@@ -1,0 +1,96 @@
+//! A file under its temporary name.
+
+use super::super::names::temporary;
+use super::super::store::Upload;
+use super::away;
+use super::paths::{beneath, open_folder, split};
+use crate::error::ExportError;
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+
+/// A file that is not yet seen. It is open while it takes bytes only: a run may have thousands.
+pub(super) struct FileUpload {
+    root: Arc<Path>,
+    key: Arc<str>,
+    file: Option<Arc<File>>,
+}
+
+impl FileUpload {
+    /// Makes its folder where that is missing; what a try that was killed left under the same name
+    /// goes.
+    pub(super) async fn begin(root: Arc<Path>, key: &str) -> Result<Self, ExportError> {
+        let key: Arc<str> = key.into();
+        let (within, name) = (Arc::clone(&root), Arc::clone(&key));
+        let file = away(move || begin(&within, &name)).await?;
+        Ok(Self {
+            root,
+            key,
+            file: Some(Arc::new(file)),
+        })
+    }
+
+    fn file(&self) -> Result<Arc<File>, ExportError> {
+        let closed = || ExportError::retry("The file is closed already.");
+        self.file.clone().ok_or_else(closed)
+    }
+}
+
+#[async_trait]
+impl Upload for FileUpload {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
+        let file = self.file()?;
+        away(move || file.as_ref().write_all(&bytes)).await
+    }
+
+    async fn seal(&mut self) -> Result<(), ExportError> {
+        let file = self.file()?;
+        away(move || file.sync_all()).await?;
+        self.file = None;
+        Ok(())
+    }
+
+    async fn publish(self: Box<Self>) -> Result<(), ExportError> {
+        away(move || publish(&self.root, &self.key)).await
+    }
+
+    async fn abort(self: Box<Self>) {
+        // Another try takes the name anyway.
+        let _ = away(move || abort(&self.root, &self.key)).await;
+    }
+}
+
+fn begin(root: &Path, key: &str) -> io::Result<File> {
+    let (folder, name) = split(key);
+    let folder = open_folder(root, folder, true)?;
+    let temporary = temporary(name);
+    match fs::unlinkat(&folder, &temporary, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+    Ok(beneath(&folder, &temporary, flags, FILE_MODE)?.into())
+}
+
+/// A crash before the end leaves the file of before or this one.
+fn publish(root: &Path, key: &str) -> io::Result<()> {
+    let (folder, name) = split(key);
+    let folder = open_folder(root, folder, false)?;
+    fs::renameat(&folder, temporary(name), &folder, name)?;
+    fs::fsync(&folder)?;
+    Ok(())
+}
+
+fn abort(root: &Path, key: &str) -> io::Result<()> {
+    let (folder, name) = split(key);
+    let folder = open_folder(root, folder, false)?;
+    fs::unlinkat(&folder, temporary(name), AtFlags::empty())?;
+    Ok(())
+}

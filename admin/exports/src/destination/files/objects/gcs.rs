@@ -1,0 +1,65 @@
+//! Google Cloud Storage.
+
+use super::super::FilesConfig;
+use super::super::settings::read;
+use super::{Blame, Objects, connector, retries};
+use crate::error::ExportError;
+use millrace_dial::Guard;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Fields of a key that lead elsewhere than to Google, or past its login; for emulators.
+const ELSEWHERE: [&str; 2] = ["gcs_base_url", "disable_oauth"];
+
+#[derive(Deserialize)]
+struct GcsSettings {
+    bucket_name: String,
+    #[serde(default)]
+    prefix: Option<String>,
+}
+
+pub(super) fn open(
+    config: &FilesConfig<'_>,
+    guard: &Guard,
+) -> Result<(Objects, String), ExportError> {
+    let settings: GcsSettings = read(config.config)?;
+    let key = config.secrets.get("service_account_key");
+    let key = key
+        .and_then(|key| usable(key, guard))
+        .ok_or_else(no_credentials)?;
+    let store = GoogleCloudStorageBuilder::new()
+        .with_http_connector(connector(guard))
+        .with_retry(retries())
+        .with_bucket_name(&settings.bucket_name)
+        .with_service_account_key(key)
+        .build()
+        .map_err(|_| no_credentials())?;
+    let blame = Blame {
+        service: "Google Cloud Storage",
+        bucket_field: "bucket_name",
+        bucket: settings.bucket_name,
+        credentials: "service_account_key",
+        place: "the network",
+    };
+    Ok((
+        Objects::new(store, blame),
+        settings.prefix.unwrap_or_default(),
+    ))
+}
+
+/// Without any, others would be looked for: those of the machine we run on.
+fn no_credentials() -> ExportError {
+    let message = "Google Cloud Storage needs credentials. Give service_account_key, the whole JSON \
+                   of a key of a service account.";
+    ExportError::hopeless(message)
+}
+
+/// Emulators are used where private networks are.
+fn usable(key: &str, guard: &Guard) -> Option<String> {
+    let mut key: Map<String, Value> = serde_json::from_str(key).ok()?;
+    if !guard.allows_private() {
+        key.retain(|name, _| !ELSEWHERE.contains(&name.as_str()));
+    }
+    Some(Value::Object(key).to_string())
+}

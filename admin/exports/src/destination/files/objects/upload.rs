@@ -1,0 +1,135 @@
+//! A file in parts. Stores keep parts of an upload and show nothing of it until it is completed.
+
+use super::super::store::Upload;
+use super::Objects;
+use crate::error::ExportError;
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::path::Path as Key;
+use object_store::{Error, MultipartUpload, ObjectStoreExt, PutPayload, PutPayloadMut};
+use tokio::task::JoinSet;
+
+/// What is sent at once. All parts but the last are of one size, as some stores want it.
+const PART_BYTES: usize = 8 << 20;
+/// How many parts are on their way while the next one is gathered.
+const PARTS_IN_FLIGHT_MAX: usize = 3;
+/// The most parts that every store takes.
+const PARTS_MAX: u32 = 10_000;
+
+pub(super) struct ObjectUpload {
+    objects: Objects,
+    key: Key,
+    /// A file that is alone may wait here as a whole if it is no larger than a part; of many, each
+    /// would.
+    may_wait: bool,
+    gathered: PutPayloadMut,
+    /// Once there was a part.
+    multipart: Option<Box<dyn MultipartUpload>>,
+    parts: u32,
+    in_flight: JoinSet<Result<(), Error>>,
+}
+
+impl ObjectUpload {
+    pub(super) fn new(objects: Objects, key: Key, may_wait: bool) -> Self {
+        Self {
+            objects,
+            key,
+            may_wait,
+            gathered: PutPayloadMut::new(),
+            multipart: None,
+            parts: 0,
+            in_flight: JoinSet::new(),
+        }
+    }
+
+    fn take_gathered(&mut self) -> PutPayload {
+        std::mem::take(&mut self.gathered).freeze()
+    }
+
+    async fn send_part(&mut self) -> Result<(), ExportError> {
+        self.wait_for(PARTS_IN_FLIGHT_MAX - 1).await?;
+        if self.parts == PARTS_MAX {
+            let message = "The file is larger than stores take. Set max_file_size_mb, so that \
+                           there will be several.";
+            return Err(ExportError::hopeless(message));
+        }
+        let payload = self.take_gathered();
+        let mut multipart = match self.multipart.take() {
+            Some(multipart) => multipart,
+            None => {
+                let begun = self.objects.store.put_multipart(&self.key).await;
+                begun.map_err(|error| self.objects.error(&error))?
+            }
+        };
+        self.in_flight.spawn(multipart.put_part(payload));
+        self.multipart = Some(multipart);
+        self.parts += 1;
+        Ok(())
+    }
+
+    /// Until there are no more than so many parts on their way.
+    async fn wait_for(&mut self, parts_max: usize) -> Result<(), ExportError> {
+        while self.in_flight.len() > parts_max {
+            match self.in_flight.join_next().await {
+                Some(Ok(Ok(()))) | None => {}
+                Some(Ok(Err(error))) => return Err(self.objects.error(&error)),
+                Some(Err(_)) => return Err(ExportError::retry("A part could not be sent.")),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Upload for ObjectUpload {
+    async fn write(&mut self, mut bytes: Bytes) -> Result<(), ExportError> {
+        loop {
+            let room = PART_BYTES - self.gathered.content_length();
+            if bytes.len() < room {
+                self.gathered.push(bytes);
+                return Ok(());
+            }
+            self.gathered.push(bytes.split_to(room));
+            self.send_part().await?;
+        }
+    }
+
+    async fn seal(&mut self) -> Result<(), ExportError> {
+        if self.multipart.is_none() && self.may_wait {
+            return Ok(());
+        }
+        if !self.gathered.is_empty() {
+            self.send_part().await?;
+        }
+        self.wait_for(0).await
+    }
+
+    async fn publish(mut self: Box<Self>) -> Result<(), ExportError> {
+        let published = match &mut self.multipart {
+            Some(multipart) => multipart.complete().await,
+            None => {
+                let payload = self.take_gathered();
+                self.objects.store.put(&self.key, payload).await
+            }
+        };
+        match published {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let error = self.objects.error(&error);
+                self.abort().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn abort(mut self: Box<Self>) {
+        self.in_flight.shutdown().await;
+        if let Some(mut multipart) = self.multipart {
+            // What remains is the store's to clear away: nobody sees it.
+            if let Err(error) = multipart.abort().await {
+                let error = self.objects.error(&error);
+                tracing::warn!(%error, "an upload could not be taken back");
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! From an export's configuration to its destination.
+
+use super::Destination;
+use super::big_query::BigQuery;
+use super::calls::Pace;
+use super::databricks::Databricks;
+use super::dialler::Dialler;
+use super::files;
+use super::http::Http;
+use super::no_op::NoOp;
+use super::postgres::{Postgres, TimeLimits};
+use super::redshift::Redshift;
+use super::snowflake::Snowflake;
+use crate::error::ExportError;
+use millrace_catalog::{BatchExport, DestinationType, SecretKey};
+use millrace_dial::{Guard, HttpSetupError};
+use millrace_rows::{Clock, SystemClock};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Opens destinations: what all of them need. Clones share it.
+#[derive(Clone)]
+pub struct Destinations {
+    secret_key: SecretKey,
+    guard: Guard,
+    export_root: Option<PathBuf>,
+}
+
+impl Destinations {
+    /// With the key of secrets; `export_root` is the folder that files stay in, and
+    /// `allow_private` whether private networks are no worse than the internet.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn new(
+        secret_key: SecretKey,
+        allow_private: bool,
+        export_root: Option<PathBuf>,
+    ) -> Result<Self, HttpSetupError> {
+        Ok(Self {
+            secret_key,
+            guard: Guard::new(allow_private)?,
+            export_root,
+        })
+    }
+
+    /// The destination of an export; nothing is dialled yet.
+    ///
+    /// # Errors
+    /// A field is missing, or its secrets were sealed with another key.
+    pub fn open(&self, export: &BatchExport) -> Result<Box<dyn Destination>, ExportError> {
+        let secrets = export.secrets(&self.secret_key).map_err(|_| {
+            ExportError::hopeless(
+                "The secrets of this destination were encrypted with another key; give them again.",
+            )
+        })?;
+        let (kind, config) = (export.destination_type, &export.destination_config);
+        self.open_config(kind, config, &secrets)
+    }
+
+    /// A destination that is kept nowhere, for a test of it; its fields were checked.
+    ///
+    /// # Errors
+    /// A field is missing.
+    pub fn open_config(
+        &self,
+        kind: DestinationType,
+        config: &Value,
+        secrets: &BTreeMap<String, String>,
+    ) -> Result<Box<dyn Destination>, ExportError> {
+        let dialler: Arc<dyn Dialler> = Arc::new(self.guard.clone());
+        let (limits, pace) = (TimeLimits::default(), Pace::default());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Ok(match kind {
+            DestinationType::S3
+            | DestinationType::AzureBlob
+            | DestinationType::Gcs
+            | DestinationType::FileSystem => {
+                let root = self.export_root.as_deref();
+                files::open(kind, config, secrets, &self.guard, root)?
+            }
+            DestinationType::Postgres => {
+                Box::new(Postgres::open(config, secrets, dialler, limits)?)
+            }
+            DestinationType::Redshift => {
+                Box::new(Redshift::open(config, secrets, dialler, limits)?)
+            }
+            DestinationType::Snowflake => {
+                Box::new(Snowflake::open(config, secrets, dialler, clock, pace)?)
+            }
+            DestinationType::BigQuery => {
+                Box::new(BigQuery::open(config, secrets, dialler, clock, pace)?)
+            }
+            DestinationType::Databricks => {
+                Box::new(Databricks::open(config, secrets, dialler, clock, pace)?)
+            }
+            DestinationType::Http => Box::new(Http::open(config, secrets, dialler, pace)?),
+            DestinationType::NoOp => Box::new(NoOp),
+        })
+    }
+}

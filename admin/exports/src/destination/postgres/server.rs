@@ -1,0 +1,116 @@
+//! Where a server is and how we get in; limits of time.
+
+use crate::destination::settings::Settings;
+use crate::error::ExportError;
+use std::fmt;
+use std::time::Duration;
+
+/// Which SQL a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// PostgreSQL's own.
+    Postgres,
+    /// Amazon Redshift's.
+    Redshift {
+        /// Whether JSON goes into columns of the type SUPER.
+        super_type: bool,
+    },
+}
+
+/// How long a server may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// To answer and to let us in.
+    pub connect: Duration,
+    /// For a statement that touches no rows.
+    pub statement: Duration,
+    /// To take the next rows.
+    pub stall: Duration,
+    /// To wait for others that hold the table.
+    pub lock: Duration,
+    /// For a statement that puts a run's rows into the table.
+    pub publish: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(15),
+            statement: Duration::from_secs(60),
+            stall: Duration::from_secs(120),
+            lock: Duration::from_secs(300),
+            publish: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// A server, a table in it, and how we get in.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) dialect: Dialect,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) password: String,
+    pub(crate) database: String,
+    pub(crate) schema: String,
+    pub(crate) table: String,
+    /// Whether its certificate is one that nobody vouches for.
+    pub(crate) has_self_signed_cert: bool,
+    pub(crate) limits: TimeLimits,
+}
+
+impl Server {
+    pub(crate) fn of(
+        settings: &Settings<'_>,
+        dialect: Dialect,
+        limits: TimeLimits,
+    ) -> Result<Self, ExportError> {
+        let port_default = match dialect {
+            Dialect::Postgres => 5432,
+            Dialect::Redshift { .. } => 5439,
+        };
+        // Redshift folds names to lower case, quoted or not, and would not find its own again.
+        let name = |name: &str| match dialect {
+            Dialect::Postgres => name.to_owned(),
+            Dialect::Redshift { .. } => name.to_lowercase(),
+        };
+        let server = Self {
+            dialect,
+            host: settings.required("host")?.to_owned(),
+            port: settings.port_or(port_default),
+            user: settings.required("user")?.to_owned(),
+            password: settings.required("password")?.to_owned(),
+            database: settings.required("database")?.to_owned(),
+            schema: name(settings.text_or("schema", "public")),
+            table: name(settings.text_or("table_name", "events")),
+            has_self_signed_cert: settings.flag("has_self_signed_cert"),
+            limits,
+        };
+        let names = [&server.schema, &server.table, &server.database];
+        if names.iter().any(|name| name.contains('\0')) {
+            return Err(ExportError::hopeless("A name may not contain NUL."));
+        }
+        Ok(server)
+    }
+
+    /// What the server is called in sentences.
+    pub(crate) fn product(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Postgres => "PostgreSQL",
+            Dialect::Redshift { .. } => "Redshift",
+        }
+    }
+}
+
+/// Without what is secret: the user is, too.
+impl fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Server");
+        shown.field("dialect", &self.dialect);
+        shown.field("database", &self.database);
+        shown.field("schema", &self.schema);
+        shown.field("table", &self.table);
+        shown.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! A connection.
+
+use super::failure;
+use super::server::{Dialect, Server};
+use super::tls;
+use crate::destination::dialler::Dialler;
+use crate::error::ExportError;
+use millrace_dial::addresses::is_public;
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, Error, Row};
+
+/// A connection; it ends when this is dropped, and with it whatever was not committed.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    connection: JoinHandle<()>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+/// A text that is handed to a statement beside it.
+pub(crate) type Text<'a> = &'a (dyn ToSql + Sync);
+
+impl Session {
+    /// Connects and gets in.
+    pub(crate) async fn open(server: &Server, dialler: &dyn Dialler) -> Result<Self, ExportError> {
+        let limit = server.limits.connect;
+        let stream = tokio::time::timeout(limit, dialler.connect(&server.host, server.port)).await;
+        let stream = stream.map_err(|_| failure::late(server))??;
+        let peer = stream.peer_addr().map_err(|_| failure::lost(server))?.ip();
+        // Statements are small and waited for.
+        stream
+            .set_nodelay(true)
+            .map_err(|_| failure::lost(server))?;
+        let mut tls = tls::connector(!server.has_self_signed_cert)?;
+        let tls = MakeTlsConnect::<tokio::net::TcpStream>::make_tls_connect(&mut tls, &server.host);
+        let tls = tls.map_err(|_| ExportError::hopeless("The host is no name of a server."))?;
+        let config = config(server, peer);
+        let opened = tokio::time::timeout(limit, config.connect_raw(stream, tls)).await;
+        let opened = opened.map_err(|_| failure::late(server))?;
+        let (client, connection) = opened.map_err(|error| failure::of_login(server, &error))?;
+        let connection = tokio::spawn(async move {
+            // Whoever waits for an answer is told of its end.
+            let _ = connection.await;
+        });
+        let session = Self { client, connection };
+        session.run(server, &settings(server)).await?;
+        Ok(session)
+    }
+
+    /// Statements without values, that touch no rows.
+    pub(crate) async fn run(&self, server: &Server, sql: &str) -> Result<(), ExportError> {
+        let done = self.client.batch_execute(sql);
+        within(server, server.limits.statement, done).await
+    }
+
+    /// A statement that touches a run's rows; answers how many.
+    pub(crate) async fn change(
+        &self,
+        server: &Server,
+        sql: &str,
+        texts: &[Text<'_>],
+    ) -> Result<u64, ExportError> {
+        let typed = typed(texts);
+        let done = self.client.execute_typed(sql, &typed);
+        within(server, server.limits.publish, done).await
+    }
+
+    /// What a query finds.
+    pub(crate) async fn query(
+        &self,
+        server: &Server,
+        sql: &str,
+        texts: &[Text<'_>],
+    ) -> Result<Vec<Row>, ExportError> {
+        let typed = typed(texts);
+        let done = self.client.query_typed(sql, &typed);
+        within(server, server.limits.statement, done).await
+    }
+}
+
+/// Values go as texts: statements need no look-up of types, which Redshift has not, and no quotes.
+fn typed<'a>(texts: &[Text<'a>]) -> Vec<(Text<'a>, Type)> {
+    let typed = texts.iter().map(|text| (*text, Type::VARCHAR));
+    typed.collect()
+}
+
+/// The outcome of a statement, or of waiting for it.
+pub(crate) async fn within<T>(
+    server: &Server,
+    limit: Duration,
+    done: impl Future<Output = Result<T, Error>>,
+) -> Result<T, ExportError> {
+    let done = tokio::time::timeout(limit, done).await;
+    let done = done.map_err(|_| failure::late(server))?;
+    done.map_err(|error| failure::of_statement(server, &error))
+}
+
+fn config(server: &Server, peer: IpAddr) -> Config {
+    let mut config = Config::new();
+    config
+        .user(&server.user)
+        .password(&server.password)
+        .dbname(&server.database)
+        .application_name("millrace")
+        // In a network of one's own, which the operator has to allow, servers often have no TLS.
+        .ssl_mode(match is_public(peer) {
+            true => SslMode::Require,
+            false => SslMode::Prefer,
+        });
+    config
+}
+
+/// The server stops by itself what we no more wait for.
+pub(crate) fn settings(server: &Server) -> String {
+    let limits = &server.limits;
+    let publish = limits.publish.as_millis();
+    match server.dialect {
+        Dialect::Postgres => format!(
+            "SET statement_timeout = {publish}; SET lock_timeout = {lock}; \
+             SET idle_in_transaction_session_timeout = {publish}; \
+             SET TimeZone = 'UTC'; SET DateStyle = 'ISO'",
+            lock = limits.lock.as_millis(),
+        ),
+        Dialect::Redshift { .. } => format!("SET statement_timeout TO {publish}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SslMode, config};
+    use crate::destination::postgres::TimeLimits;
+    use crate::destination::postgres::server::{Dialect, Server};
+    use crate::destination::settings::Settings;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn nothing_goes_over_the_internet_without_tls() {
+        let settings = json!({"host": "h", "database": "d"});
+        let secrets = ["user", "password"].map(|name| (name.to_owned(), "canary".to_owned()));
+        let secrets = BTreeMap::from(secrets);
+        let settings = Settings::new(&settings, &secrets);
+        let server = Server::of(&settings, Dialect::Postgres, TimeLimits::default()).unwrap();
+        let table = [
+            ("8.8.8.8", SslMode::Require),
+            ("2606:4700::1111", SslMode::Require),
+            ("::ffff:8.8.8.8", SslMode::Require),
+            ("10.1.2.3", SslMode::Prefer),
+            ("127.0.0.1", SslMode::Prefer),
+            ("fd00::1", SslMode::Prefer),
+        ];
+        for (peer, mode) in table {
+            let config = config(&server, peer.parse().unwrap());
+            assert_eq!(config.get_ssl_mode(), mode, "{peer}");
+        }
+        assert!(!format!("{server:?}").contains("canary"));
+    }
+}

@@ -1,0 +1,245 @@
+//! Snowflake's SQL API: `POST /api/v2/statements`, and `GET` of its handle while it is at work.
+
+use super::sql::Names;
+use crate::destination::calls::Pace;
+use crate::destination::settings::Settings;
+use crate::destination::warehouse::api::{Answer, Api};
+use crate::destination::warehouse::jwt::Signer;
+use crate::destination::warehouse::{Engine, Texts};
+use crate::error::ExportError;
+use async_trait::async_trait;
+use millrace_rows::Clock;
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use uuid::Uuid;
+
+/// How long a token is good for: all tries of one request, and less than the hour that is allowed.
+const TOKEN_SECONDS: i64 = 3_000;
+
+/// How we get in.
+enum Credentials {
+    /// A key whose public half the user has.
+    Key {
+        signer: Signer,
+        /// `ACCOUNT.USER`.
+        subject: String,
+        fingerprint: String,
+    },
+    /// A programmatic access token.
+    Token(String),
+}
+
+/// The body of a request.
+#[derive(Serialize)]
+struct Statement<'a> {
+    statement: &'a str,
+    /// In seconds.
+    timeout: u64,
+    database: &'a str,
+    schema: &'a str,
+    warehouse: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bindings: Option<Value>,
+}
+
+/// One table's statements, carried out by Snowflake.
+pub(super) struct SnowflakeEngine {
+    pub(super) names: Names,
+    warehouse: String,
+    role: Option<String>,
+    credentials: Credentials,
+    base: Url,
+    api: Api,
+    clock: Arc<dyn Clock>,
+}
+
+impl SnowflakeEngine {
+    pub(super) fn new(
+        settings: &Settings<'_>,
+        base: Url,
+        client: Client,
+        clock: Arc<dyn Clock>,
+        pace: Pace,
+    ) -> Result<Self, ExportError> {
+        let names = Names {
+            database: settings.required("database")?.to_owned(),
+            schema: settings.required("schema")?.to_owned(),
+            table: settings.text_or("table_name", "events").to_owned(),
+        };
+        Ok(Self {
+            names,
+            warehouse: settings.required("warehouse")?.to_owned(),
+            role: settings.text("role").map(str::to_owned),
+            credentials: Credentials::of(settings)?,
+            base,
+            api: Api::new(client, pace, "Snowflake"),
+            clock,
+        })
+    }
+
+    fn url(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(path);
+        url
+    }
+
+    /// The kind of a token, and a token.
+    fn token(&self) -> Result<(&'static str, String), ExportError> {
+        match &self.credentials {
+            Credentials::Token(token) => Ok(("PROGRAMMATIC_ACCESS_TOKEN", token.clone())),
+            Credentials::Key {
+                signer,
+                subject,
+                fingerprint,
+            } => {
+                let now = self.clock.now().0 / 1_000_000;
+                let claims = json!({
+                    "iss": format!("{subject}.{fingerprint}"),
+                    "sub": subject,
+                    "iat": now,
+                    "exp": now + TOKEN_SECONDS,
+                });
+                Ok(("KEYPAIR_JWT", signer.token(None, &claims)?))
+            }
+        }
+    }
+
+    async fn call(&self, make: impl Fn(&Client) -> RequestBuilder) -> Result<Answer, ExportError> {
+        let (kind, token) = self.token()?;
+        let call = |client: &Client| {
+            let request = make(client).bearer_auth(&token);
+            let request = request.header("X-Snowflake-Authorization-Token-Type", kind);
+            request
+                .header("Accept", "application/json")
+                .header("User-Agent", "millrace/1.0")
+        };
+        self.api.call(call).await
+    }
+
+    /// Waits while Snowflake is at work.
+    async fn finished(&self, mut answer: Answer) -> Result<Answer, ExportError> {
+        let mut asked = 0;
+        while answer.status == StatusCode::ACCEPTED {
+            let handle = answer.text("/statementHandle").unwrap_or_default();
+            // It becomes a part of a path.
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            if handle.is_empty() || !handle.bytes().all(plain) {
+                return Err(self.api.odd(&answer));
+            }
+            asked += 1;
+            self.api.pause(asked).await;
+            let url = self.url(&format!("/api/v2/statements/{handle}"));
+            answer = self.call(|client| client.get(url.clone())).await?;
+        }
+        Ok(answer)
+    }
+
+    fn result(&self, answer: &Answer) -> Result<Option<String>, ExportError> {
+        match answer.status {
+            StatusCode::OK => {
+                let first = answer.body.pointer("/data/0/0");
+                Ok(first.and_then(Value::as_str).map(str::to_owned))
+            }
+            StatusCode::UNPROCESSABLE_ENTITY => Err(failure(answer)),
+            StatusCode::UNAUTHORIZED if matches!(self.credentials, Credentials::Token(_)) => {
+                Err(ExportError::hopeless(
+                    "Snowflake did not accept the credentials. Its SQL API takes no passwords of \
+                     users: give a programmatic access token as the password, or a key.",
+                ))
+            }
+            _ => Err(self.api.refused(answer)),
+        }
+    }
+}
+
+impl Credentials {
+    fn of(settings: &Settings<'_>) -> Result<Self, ExportError> {
+        if settings.text("authentication_type") != Some("keypair") {
+            return Ok(Self::Token(settings.required("password")?.to_owned()));
+        }
+        let passphrase = settings.text("private_key_passphrase");
+        let signer = Signer::of_pem(settings.required("private_key")?, passphrase)?;
+        let unknown = || ExportError::hopeless("The private key has no public half.");
+        // The region is no part of the account's name.
+        let account = settings
+            .required("account")?
+            .split('.')
+            .next()
+            .unwrap_or_default();
+        let user = settings.required("user")?;
+        Ok(Self::Key {
+            fingerprint: signer.fingerprint().ok_or_else(unknown)?,
+            subject: format!("{account}.{user}").to_uppercase(),
+            signer,
+        })
+    }
+}
+
+#[async_trait]
+impl Engine for SnowflakeEngine {
+    fn product(&self) -> &'static str {
+        "Snowflake"
+    }
+
+    fn host(&self) -> (String, u16) {
+        let host = self.base.host_str().unwrap_or_default().to_owned();
+        (host, self.base.port_or_known_default().unwrap_or(443))
+    }
+
+    fn texts(&self, stage: &str) -> Texts {
+        self.names.texts(stage)
+    }
+
+    async fn run(&self, sql: &str, rows: Option<&str>) -> Result<Option<String>, ExportError> {
+        let mut url = self.url("/api/v2/statements");
+        // Under one id it is carried out once.
+        let id = Uuid::new_v4().to_string();
+        url.query_pairs_mut().append_pair("requestId", &id);
+        let body = Statement {
+            statement: sql,
+            timeout: self.api.pace.work_max.as_secs(),
+            database: &self.names.database,
+            schema: &self.names.schema,
+            warehouse: &self.warehouse,
+            role: self.role.as_deref(),
+            bindings: rows.map(|rows| json!({"1": {"type": "TEXT", "value": rows}})),
+        };
+        let body = json!(body).to_string();
+        let is_first = AtomicBool::new(true);
+        let make = |client: &Client| {
+            let mut url = url.clone();
+            if !is_first.swap(false, Ordering::Relaxed) {
+                url.query_pairs_mut().append_pair("retry", "true");
+            }
+            let request = client.post(url).header("Content-Type", "application/json");
+            request.body(body.clone())
+        };
+        let work = async {
+            let answer = self.call(make).await?;
+            self.finished(answer).await
+        };
+        let done = tokio::time::timeout(self.api.pace.work_max, work).await;
+        self.result(&done.map_err(|_| self.api.late())??)
+    }
+}
+
+/// A statement that was not carried out. Snowflake's own words may quote rows; its code does not.
+fn failure(answer: &Answer) -> ExportError {
+    let code = answer.text("/code").filter(|code| code.len() <= 12);
+    let code = code.unwrap_or("no code");
+    ExportError::hopeless(match code {
+        "002003" | "002043" | "090105" => format!(
+            "Snowflake does not find the database, the schema or the table, or the role may not \
+             use it ({code})."
+        ),
+        "003001" => format!("The role has not the rights that are needed ({code})."),
+        "000606" => format!("Snowflake cannot use the warehouse ({code})."),
+        "000904" => format!("The table has not the columns of events ({code})."),
+        _ => format!("Snowflake did not carry out a statement ({code})."),
+    })
+}

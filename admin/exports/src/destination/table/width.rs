@@ -1,0 +1,87 @@
+//! What is done with values that are wider than their column: a row that can never be stored would
+//! keep back all that come with it, for ever.
+
+use super::row::Cell;
+use super::{COLUMNS, COLUMNS_COUNT, Holds};
+use std::borrow::Cow;
+
+/// How wide a column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// As wide as any value.
+    Any,
+    /// So many characters.
+    Chars(usize),
+    /// So many bytes of UTF-8.
+    Bytes(usize),
+}
+
+/// The widths of the columns of a table.
+pub(crate) type Widths = [Width; COLUMNS_COUNT];
+
+/// Makes the values fit: texts are cut off, JSON is replaced by a note of how long it was. Answers
+/// whether any had to be changed.
+pub(crate) fn fit(cells: &mut [Cell<'_>; COLUMNS_COUNT], widths: &Widths) -> bool {
+    let mut changed = false;
+    for ((cell, width), column) in cells.iter_mut().zip(widths).zip(COLUMNS) {
+        let Some(text) = cell else { continue };
+        let Some(end) = width.end(text) else { continue };
+        changed = true;
+        let fitting = match column.holds {
+            Holds::Json => Cow::Owned(format!(r#"{{"$oversize_bytes":{}}}"#, text.len())),
+            _ => Cow::Owned(text.get(..end).unwrap_or_default().to_owned()),
+        };
+        *cell = Some(fitting);
+    }
+    changed
+}
+
+impl Width {
+    /// Where a text has to end, if it is too wide.
+    fn end(self, text: &str) -> Option<usize> {
+        match self {
+            Self::Any => None,
+            // So many bytes have no more characters.
+            Self::Chars(max) if text.len() <= max => None,
+            Self::Chars(max) => text.char_indices().nth(max).map(|(end, _)| end),
+            Self::Bytes(max) => (text.len() > max).then(|| text.floor_char_boundary(max)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Width, Widths, fit};
+    use crate::destination::table::COLUMNS_COUNT;
+
+    #[test]
+    fn texts_are_cut_between_characters_and_json_is_noted() {
+        let table = [
+            (1, Width::Any, "éé", None),
+            (1, Width::Chars(2), "éé", None),
+            (1, Width::Chars(2), "ééa", Some("éé")),
+            (1, Width::Bytes(4), "éé", None),
+            (1, Width::Bytes(3), "éé", Some("é")),
+            (1, Width::Bytes(0), "é", Some("")),
+            (2, Width::Bytes(9), r#"{"a":"b"}"#, None),
+            (
+                2,
+                Width::Bytes(8),
+                r#"{"a":"b"}"#,
+                Some(r#"{"$oversize_bytes":9}"#),
+            ),
+        ];
+        for (column, width, text, expected) in table {
+            let mut widths: Widths = [Width::Any; COLUMNS_COUNT];
+            widths[column] = width;
+            let mut cells = [const { None }; COLUMNS_COUNT];
+            cells[column] = Some(text.into());
+            assert_eq!(
+                fit(&mut cells, &widths),
+                expected.is_some(),
+                "{text} {width:?}"
+            );
+            assert_eq!(cells[column].as_deref(), Some(expected.unwrap_or(text)));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Who runs exports, what is due, one run from its claim to its end.
+//!
+//! Every process of the admin API has an [`Engine`]; the one that holds the lease leads: it plans
+//! windows and claims runs. Runs and backfills are rows of the catalog, so a restart, or another
+//! process, goes on where this one stopped. A process that loses the lease goes on with the runs
+//! that it has claimed: nobody else has them as long as it says how far they are.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | `leader` | the lease |
+//! | `planner` | runs of windows that are due, and of backfills |
+//! | `runner` | one run: claim, progress, time-out, tries |
+//! | `delivery` | the rows of one run: read, counted, handed over, published |
+//! | `source` | what a run reads |
+//! | `notices` | [`Notices`]: what administrators are told |
+//! | `metrics` | how it goes |
+
+mod delivery;
+mod leader;
+mod metrics;
+mod notices;
+mod planner;
+mod runner;
+mod source;
+
+pub use notices::{Notice, Notices};
+
+use crate::destination::Destination;
+use crate::error::ExportError;
+use millrace_catalog::{BatchExport, Catalog};
+use millrace_clickhouse::ClickHouse;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+/// How often it is looked what is due.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Makes the destination of an export.
+pub type OpenDestination =
+    Arc<dyn Fn(&BatchExport) -> Result<Box<dyn Destination>, ExportError> + Send + Sync>;
+
+/// How exports run.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// Runs at a time.
+    pub runs_max: usize,
+    /// How long a process may not be heard of before its lease and its claims lapse.
+    pub lapse_after: Duration,
+    /// The pause before the second try of a run; each further one is four times as long.
+    pub retry_pause: Duration,
+    /// The longest pause.
+    pub retry_pause_max: Duration,
+    /// Tries after the first, before a run is given up.
+    pub retries_max: u32,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            runs_max: 2,
+            lapse_after: Duration::from_secs(6),
+            retry_pause: Duration::from_secs(60),
+            retry_pause_max: Duration::from_secs(3_600),
+            retries_max: 5,
+        }
+    }
+}
+
+/// What exports run with. Clones share it.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    catalog: Catalog,
+    clickhouse: ClickHouse,
+    open: OpenDestination,
+    notices: Arc<dyn Notices>,
+    options: EngineOptions,
+    /// Room for runs.
+    slots: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Ends runs, which are claimed by others at once.
+    stopped: CancellationToken,
+}
+
+impl Engine {
+    /// An engine that does nothing yet.
+    pub fn new(
+        catalog: Catalog,
+        clickhouse: ClickHouse,
+        open: OpenDestination,
+        notices: Arc<dyn Notices>,
+        options: EngineOptions,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                catalog,
+                clickhouse,
+                open,
+                notices,
+                options,
+                slots: Arc::new(Semaphore::new(options.runs_max)),
+                tasks: TaskTracker::new(),
+                stopped: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// Runs exports until `stop`. Runs that are under way then are given back, so that whoever
+    /// leads next makes them at once.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let holder = Uuid::new_v4();
+        let leads = leader::Leader::start(&self.inner, holder);
+        tokio::select! {
+            () = stop => {}
+            never = self.look(&leads) => match never {},
+        }
+        self.inner.stopped.cancel();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        leads.end(&self.inner, holder).await;
+    }
+
+    async fn look(&self, leads: &leader::Leader) -> std::convert::Infallible {
+        let mut every = tokio::time::interval(LOOK_EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            if !leads.now() {
+                continue;
+            }
+            if let Err(error) = planner::plan(&self.inner).await {
+                tracing::warn!(%error, "exports cannot be planned; trying again");
+            }
+            while leads.now() && runner::claim_one(&self.inner).await {}
+            metrics::lag(&self.inner.catalog).await;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Runs of windows that are due, and of backfills.
+
+use super::Inner;
+use super::source::Source;
+use crate::error::ExportError;
+use crate::window::{RunScope, Window, WindowBy};
+use millrace_catalog::{
+    BatchExport, CatalogError, ChangeError, ExportInterval, NewRun, OpenBackfill, TeamId, UtcTime,
+};
+use thiserror::Error;
+use uuid::Uuid;
+
+/// Runs of a backfill that are made ahead.
+const RUNS_AHEAD: u64 = 10;
+
+/// Why nothing was planned.
+#[derive(Debug, Error)]
+pub(super) enum PlanError {
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    #[error("ClickHouse: {0}")]
+    Rows(#[from] ExportError),
+}
+
+/// Makes runs of all that is due and whose rows are all stored.
+pub(super) async fn plan(inner: &Inner) -> Result<(), PlanError> {
+    let Some(watermark) = inner.catalog.exports_watermark().await? else {
+        // Nobody knows what is still on its way.
+        return Ok(());
+    };
+    let planned = inner.catalog.plan_export_windows(watermark).await?;
+    if planned > 0 {
+        tracing::info!(planned, %watermark, "exports are due");
+    }
+    for open in inner.catalog.open_export_backfills().await? {
+        if open.open_runs < RUNS_AHEAD {
+            backfill(inner, open, watermark).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the next runs of a backfill: of windows that have rows, in order.
+async fn backfill(inner: &Inner, open: OpenBackfill, watermark: UtcTime) -> Result<(), PlanError> {
+    let OpenBackfill {
+        backfill,
+        export,
+        open_runs,
+        windows_until,
+    } = open;
+    // The text was an interval when it was kept.
+    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
+    let Some(live_since) = export.live_since else {
+        // The planner of windows says so first.
+        return Ok(());
+    };
+    // Windows are whole, so that files are the same again; one that had not ended when the
+    // backfill was asked for comes by the clock.
+    let asked_at = interval.window_start(backfill.created_at);
+    let end = backfill.end_at.map_or(asked_at, |end| {
+        interval.window_end(end.plus_micros(-1)).min(asked_at)
+    });
+    if end > watermark {
+        return Ok(());
+    }
+    let first = backfill.start_at.map(|start| interval.window_start(start));
+    let start = windows_until.or(first);
+    let ranges = split(start, end, live_since);
+    if backfill.total_runs.is_none() {
+        let mut total = 0;
+        for range in &ranges {
+            let scope = scope(&export, range);
+            let source = Source::of(&inner.clickhouse, &export, &scope)?;
+            total += source.reading().count_windows(interval).await?;
+        }
+        let total = i64::try_from(total).unwrap_or(i64::MAX);
+        inner
+            .catalog
+            .plan_export_backfill(backfill.id, total)
+            .await?;
+        if total == 0 {
+            return Ok(());
+        }
+    }
+    let mut room = RUNS_AHEAD - open_runs.min(RUNS_AHEAD);
+    let mut made = 0;
+    for range in &ranges {
+        let scope = scope(&export, range);
+        let source = Source::of(&inner.clickhouse, &export, &scope)?;
+        let next = source.reading().first_windows(interval, room).await?;
+        for (start, end) in next {
+            let new = NewRun {
+                backfill_id: Some(backfill.id),
+                data_interval_start: Some(start),
+                data_interval_end: end,
+            };
+            inner.catalog.begin_export_run(export.id, new).await?;
+            room -= 1;
+            made += 1;
+        }
+        if room == 0 {
+            break;
+        }
+    }
+    if made == 0 && open_runs == 0 {
+        // Fewer windows have rows than there were: rows were deleted meanwhile.
+        let made = inner.catalog.count_backfill_runs(backfill.id).await?;
+        inner
+            .catalog
+            .plan_export_backfill(backfill.id, made)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Whose rows of a range.
+fn scope(export: &BatchExport, range: &Window) -> RunScope {
+    RunScope {
+        run_id: Uuid::nil(),
+        export_id: export.id,
+        team_id: TeamId(export.team_id),
+        model: export.model,
+        window: *range,
+    }
+}
+
+/// A range, cut where windows by the clock begin: rows from before are told apart by when they
+/// happened, those since by their arrival.
+fn split(start: Option<UtcTime>, end: UtcTime, live_since: UtcTime) -> Vec<Window> {
+    let mut ranges = Vec::new();
+    if start.is_none_or(|start| start < live_since) {
+        ranges.push(Window {
+            start,
+            end: end.min(live_since),
+            by: WindowBy::Timestamp {
+                arrived_before: live_since,
+            },
+        });
+    }
+    if end > live_since {
+        ranges.push(Window {
+            start: Some(start.map_or(live_since, |start| start.max(live_since))),
+            end,
+            by: WindowBy::Arrival,
+        });
+    }
+    ranges
+}

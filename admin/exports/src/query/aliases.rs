@@ -1,0 +1,125 @@
+//! How large a query is once every alias stands for what it names.
+//!
+//! ClickHouse may put an alias's expression wherever its name is, so that twenty short columns,
+//! each twice the one before, are a tree of a million nodes: built before any limit on time or
+//! memory is looked at.
+
+use super::{QueryError, refused};
+use std::collections::HashMap;
+
+/// The most nodes of a query with its aliases written out.
+const NODES_MAX: u64 = 20_000;
+
+/// One expression of a query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    /// What it is called elsewhere.
+    pub(super) alias: Option<String>,
+    /// How many nodes it has itself.
+    pub(super) nodes: u64,
+    /// The names in it, as often as they are there.
+    pub(super) names: Vec<String>,
+}
+
+/// Refuses queries that are too large, whose aliases stand for each other, or are given twice.
+pub(super) fn check(parts: &[Part]) -> Result<(), QueryError> {
+    let mut by_alias = HashMap::new();
+    for part in parts {
+        if let Some(alias) = &part.alias
+            && by_alias.insert(alias.as_str(), part).is_some()
+        {
+            return Err(refused(&format!("two columns with the name {alias}")));
+        }
+    }
+    let mut sizes = Sizes {
+        by_alias,
+        known: HashMap::new(),
+    };
+    let mut all = 0_u64;
+    for part in parts {
+        all = all.saturating_add(sizes.of(part)?);
+    }
+    if all > NODES_MAX {
+        return Err(refused("aliases of aliases that make it so large"));
+    }
+    Ok(())
+}
+
+struct Sizes<'a> {
+    by_alias: HashMap<&'a str, &'a Part>,
+    /// `None` while it is being found out.
+    known: HashMap<&'a str, Option<u64>>,
+}
+
+impl<'a> Sizes<'a> {
+    fn of(&mut self, part: &'a Part) -> Result<u64, QueryError> {
+        let mut size = part.nodes;
+        for name in &part.names {
+            // Within itself an alias is the column that it hides.
+            if part.alias.as_ref() != Some(name) {
+                size = size.saturating_add(self.of_alias(name)?);
+            }
+        }
+        Ok(size)
+    }
+
+    fn of_alias(&mut self, name: &'a str) -> Result<u64, QueryError> {
+        match self.known.get(name) {
+            Some(Some(size)) => return Ok(*size),
+            Some(None) => return Err(refused("aliases that stand for each other")),
+            None => {}
+        }
+        let Some(part) = self.by_alias.get(name).copied() else {
+            return Ok(0);
+        };
+        self.known.insert(name, None);
+        let size = self.of(part)?;
+        self.known.insert(name, Some(size));
+        Ok(size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(alias: &str, names: &[&str]) -> Part {
+        Part {
+            alias: (!alias.is_empty()).then(|| alias.to_owned()),
+            nodes: names.len() as u64 + 1,
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn aliases_are_counted_as_often_as_they_are_used() {
+        let doubling = |depth: usize| {
+            let names: Vec<String> = (0..=depth).map(|n| format!("a{n}")).collect();
+            let pairs = names.windows(2);
+            let parts: Vec<Part> = pairs
+                .map(|pair| part(&pair[1], &[&pair[0], &pair[0]]))
+                .collect();
+            check(&parts).is_ok()
+        };
+        assert!(doubling(10));
+        assert!(!doubling(15));
+        assert!(!doubling(400));
+    }
+
+    #[test]
+    fn an_alias_may_hide_the_column_it_is_made_of_but_two_not_each_other() {
+        let table = [
+            (vec![part("event", &["event"])], true),
+            (vec![part("a", &["event"]), part("", &["a"])], true),
+            (vec![part("a", &["b"]), part("b", &["a"])], false),
+            (
+                vec![part("a", &["b"]), part("b", &["c"]), part("c", &["a"])],
+                false,
+            ),
+            (vec![part("a", &[]), part("a", &[])], false),
+        ];
+        for (parts, expected) in table {
+            assert_eq!(check(&parts).is_ok(), expected, "{parts:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What stands in a row, by form.
+
+use super::RowForm;
+
+/// The columns that customers' queries see, and that all forms are made of.
+pub(super) const STORED: &str =
+    "uuid, event, distinct_id, properties, timestamp, created_at, team_id, historical_migration";
+
+/// The columns of events in a form, and the format they are written in.
+pub(super) fn of_events(form: RowForm) -> (String, &'static str) {
+    match form {
+        RowForm::JsonLines => (object(&event_fields()), "TSVRaw"),
+        RowForm::TableJsonLines => (object(&table_fields()), "TSVRaw"),
+        RowForm::Csv => (STORED.to_owned(), "CSVWithNames"),
+        RowForm::Parquet(_) => (plain_types(), "Parquet"),
+        RowForm::Arrow(_) => (plain_types(), "ArrowStream"),
+    }
+}
+
+/// The format that the columns of a query are written in.
+pub(super) const fn format_of_query(form: RowForm) -> &'static str {
+    match form {
+        RowForm::JsonLines | RowForm::TableJsonLines => "JSONEachRow",
+        RowForm::Csv => "CSVWithNames",
+        RowForm::Parquet(_) => "Parquet",
+        RowForm::Arrow(_) => "ArrowStream",
+    }
+}
+
+/// With ids and names as texts: readers of files know few types.
+fn plain_types() -> String {
+    STORED.replace(
+        "uuid, event,",
+        "toString(uuid) AS uuid, toString(event) AS event,",
+    )
+}
+
+fn event_fields() -> [(&'static str, String); 8] {
+    [
+        ("uuid", text("uuid")),
+        ("event", text("event")),
+        ("distinct_id", text("distinct_id")),
+        ("properties", properties()),
+        ("timestamp", time("timestamp")),
+        ("created_at", time("created_at")),
+        ("team_id", "toString(team_id)".to_owned()),
+        (
+            "historical_migration",
+            "if(historical_migration, 'true', 'false')".to_owned(),
+        ),
+    ]
+}
+
+fn table_fields() -> [(&'static str, String); 11] {
+    [
+        ("uuid", text("uuid")),
+        ("event", text("event")),
+        ("properties", properties()),
+        ("elements", part("$elements")),
+        ("set", part("$set")),
+        ("set_once", part("$set_once")),
+        ("distinct_id", text("distinct_id")),
+        ("team_id", "toString(team_id)".to_owned()),
+        ("ip", ip()),
+        ("site_url", "'null'".to_owned()),
+        ("timestamp", time("timestamp")),
+    ]
+}
+
+/// A JSON object of fields whose values are JSON text already.
+///
+/// ClickHouse would write the JSON of properties anew, with other numbers and escapes; put together
+/// like this, and written raw, it is passed on as it was sent.
+fn object(fields: &[(&str, String)]) -> String {
+    let mut arguments = Vec::with_capacity(fields.len() * 2 + 1);
+    for (index, (key, value)) in fields.iter().enumerate() {
+        let before = if index == 0 { '{' } else { ',' };
+        arguments.push(format!("'{before}\"{key}\":'"));
+        arguments.push(value.clone());
+    }
+    arguments.push("'}'".to_owned());
+    format!("concat({})", arguments.join(", "))
+}
+
+fn text(column: &str) -> String {
+    format!("toJSONString(toString({column}))")
+}
+
+fn time(column: &str) -> String {
+    format!("formatDateTime({column}, '\"%Y-%m-%dT%H:%i:%S.%fZ\"', 'UTC')")
+}
+
+/// Within JSON texts line ends are escaped, so those that are not stand between tokens.
+fn on_one_line(json: &str) -> String {
+    format!("replaceAll(replaceAll({json}, '\\n', ' '), '\\r', ' ')")
+}
+
+fn properties() -> String {
+    format!(
+        "if(empty(properties), '{{}}', {})",
+        on_one_line("properties")
+    )
+}
+
+/// One value of the properties, as it was sent, or `null`.
+///
+/// ClickHouse reads no JSON with half of a surrogate pair in it; then the first text that looks
+/// like the key is taken. Nothing is parsed where there is no such text at all.
+fn part(key: &str) -> String {
+    let strict = format!("JSONExtractRaw(properties, '{key}')");
+    let lenient =
+        format!("if(isValidJSON(properties), '', simpleJSONExtractRaw(properties, '{key}'))");
+    let either = format!("if(notEmpty({strict}), {strict}, {lenient})");
+    let found = format!("if(position(properties, '\"{key}\"') = 0, '', {either})");
+    format!(
+        "if(empty({found} AS part_of_{name}), 'null', {line})",
+        name = key.trim_start_matches('$'),
+        line = on_one_line(&format!("part_of_{}", key.trim_start_matches('$')))
+    )
+}
+
+fn ip() -> String {
+    let found = "if(position(properties, '\"$ip\"') = 0, '', JSONExtractString(properties, '$ip'))";
+    format!("if(empty({found} AS ip_found), 'null', toJSONString(ip_found))")
+}

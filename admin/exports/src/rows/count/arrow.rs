@@ -1,0 +1,135 @@
+//! Apache Arrow's [stream format][spec]: messages one after the other, each with a head that says
+//! what it is, how many rows it has and how many bytes follow.
+//!
+//! A message is `FF FF FF FF`, the length of its head (4 bytes, little endian; 0 ends the stream),
+//! the head (a FlatBuffer) and the body.
+//!
+//! [spec]: https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
+
+use super::CountError;
+use super::flatbuffer::Table;
+
+const CONTINUATION: u32 = u32::MAX;
+/// What stands before a head, in bytes.
+const PREFIX_BYTES: usize = 8;
+/// The longest head: 16 bytes for each buffer of each column.
+const HEAD_BYTES_MAX: usize = 16 << 20;
+
+/// The fields of `Message` that are looked at, by their number: what the header is, the header, the
+/// length of the body. A union takes two numbers.
+const HEADER_TYPE: usize = 1;
+const HEADER: usize = 2;
+const BODY_LENGTH: usize = 3;
+/// A header that is rows, and its field with their number.
+const RECORD_BATCH: u8 = 3;
+const LENGTH: usize = 0;
+
+/// Reads heads and skips bodies.
+#[derive(Debug, Default)]
+pub(super) struct ArrowCounter {
+    rows: u64,
+    state: State,
+    /// What has come of a prefix or a head.
+    gathered: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Prefix,
+    /// So many bytes in all.
+    Head(usize),
+    /// So many bytes to come.
+    Body(u64),
+    Ended,
+}
+
+impl ArrowCounter {
+    pub(super) fn update(&mut self, mut piece: &[u8]) -> Result<(), CountError> {
+        while !piece.is_empty() {
+            piece = match self.state {
+                State::Prefix => self.gather(piece, PREFIX_BYTES, Self::prefix)?,
+                State::Head(length) => self.gather(piece, length, Self::head)?,
+                State::Body(rest) => {
+                    let here = usize::try_from(rest).unwrap_or(usize::MAX).min(piece.len());
+                    self.body(rest - here as u64);
+                    piece.get(here..).unwrap_or_default()
+                }
+                State::Ended => {
+                    return Err(CountError::Malformed(
+                        "something after the end of an Arrow stream",
+                    ));
+                }
+            };
+        }
+        Ok(())
+    }
+
+    pub(super) const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub(super) fn finish(self) -> Result<u64, CountError> {
+        match self.state {
+            State::Ended => Ok(self.rows),
+            State::Prefix | State::Head(_) | State::Body(_) => Err(CountError::Cut),
+        }
+    }
+
+    /// Takes of a piece what is wanting of `length` bytes, and acts when they are there. Returns
+    /// what is left.
+    fn gather<'p>(
+        &mut self,
+        piece: &'p [u8],
+        length: usize,
+        act: fn(&mut Self, &[u8]) -> Result<(), CountError>,
+    ) -> Result<&'p [u8], CountError> {
+        let wanting = length.saturating_sub(self.gathered.len()).min(piece.len());
+        let (taken, rest) = piece.split_at_checked(wanting).unwrap_or((piece, &[]));
+        self.gathered.extend_from_slice(taken);
+        if self.gathered.len() == length {
+            let gathered = std::mem::take(&mut self.gathered);
+            act(self, &gathered)?;
+        }
+        Ok(rest)
+    }
+
+    fn prefix(&mut self, bytes: &[u8]) -> Result<(), CountError> {
+        let number = |at: usize| {
+            let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
+            bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+        };
+        let length = usize::try_from(number(4)).unwrap_or(usize::MAX);
+        if number(0) != CONTINUATION || length > HEAD_BYTES_MAX {
+            return Err(CountError::Malformed("no message of an Arrow stream"));
+        }
+        self.state = match length {
+            0 => State::Ended,
+            length => State::Head(length),
+        };
+        Ok(())
+    }
+
+    fn head(&mut self, bytes: &[u8]) -> Result<(), CountError> {
+        let message = Table::root(bytes).ok_or(CountError::Malformed("no head of a message"))?;
+        let body = message.long(BODY_LENGTH).unwrap_or(0);
+        let body = u64::try_from(body)
+            .map_err(|_| CountError::Malformed("a message of less than nothing"))?;
+        if message.byte(HEADER_TYPE) == Some(RECORD_BATCH) {
+            let batch = message
+                .table(HEADER)
+                .ok_or(CountError::Malformed("a batch without a header"))?;
+            let rows = u64::try_from(batch.long(LENGTH).unwrap_or(0));
+            self.rows += rows.map_err(|_| CountError::Malformed("a batch of less than no rows"))?;
+        }
+        self.body(body);
+        Ok(())
+    }
+
+    fn body(&mut self, rest: u64) {
+        self.state = match rest {
+            0 => State::Prefix,
+            rest => State::Body(rest),
+        };
+    }
+}

@@ -1,0 +1,143 @@
+//! Microsoft's emulator of Azure's storage.
+
+use super::{ask, encoded, root, started, unescaped};
+use crate::place::{CANARY, Place, fields};
+use crate::support::tagged;
+use async_trait::async_trait;
+use millrace_catalog::DestinationType;
+use millrace_dial::Guard;
+use object_store::azure::{AzureAccessKey, AzureAuthorizer, AzureCredential};
+use object_store::client::HttpRequestBody;
+use reqwest::Client;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use tokio::process::{Child, Command};
+
+const ACCOUNT: &str = "devstoreaccount1";
+/// The emulator's, which everybody knows.
+const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// A header that says nothing.
+const PLAIN: (&str, &str) = ("x-ms-client-request-id", "test");
+
+pub struct Azurite {
+    _server: Child,
+    _folder: tempfile::TempDir,
+    client: Client,
+    url: String,
+}
+
+impl Azurite {
+    pub async fn start() -> Self {
+        let program =
+            root().join("admin/exports/tests/npm/node_modules/azurite/dist/src/blob/main.js");
+        assert!(
+            program.exists(),
+            "azurite is not there: make test-setup installs it"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("node");
+        command.arg(program).current_dir(folder.path()).args([
+            "--blobHost",
+            "127.0.0.1",
+            "--blobPort",
+            "0",
+            "--inMemoryPersistence",
+            "--skipApiVersionCheck",
+            "--disableTelemetry",
+        ]);
+        let (server, port) = started(command, "listens on http://127.0.0.1:").await;
+        let azurite = Self {
+            _server: server,
+            _folder: folder,
+            client: Guard::new(true).unwrap().http_client(),
+            url: format!("http://127.0.0.1:{port}/{ACCOUNT}"),
+        };
+        azurite
+            .signed("PUT", "?restype=container", PLAIN, b"")
+            .await;
+        azurite
+    }
+
+    /// What follows the container in the URL, with one more header.
+    async fn signed(
+        &self,
+        method: &str,
+        path: &str,
+        header: (&'static str, &str),
+        body: &[u8],
+    ) -> Vec<u8> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(format!("{}/exports{path}", self.url))
+            .header("content-length", body.len().to_string())
+            .header(header.0, header.1)
+            .body(HttpRequestBody::empty())
+            .unwrap();
+        let credential = AzureCredential::AccessKey(AzureAccessKey::try_new(KEY).unwrap());
+        AzureAuthorizer::new(&credential, ACCOUNT)
+            .try_authorize(&mut request)
+            .unwrap();
+        let (parts, _) = request.into_parts();
+        let request = self.client.request(parts.method, parts.uri.to_string());
+        ask(request.headers(parts.headers).body(body.to_vec())).await
+    }
+
+    async fn listed(&self) -> Vec<String> {
+        let listed = self
+            .signed("GET", "?restype=container&comp=list", PLAIN, b"")
+            .await;
+        let listed = String::from_utf8(listed).unwrap();
+        tagged(&listed, "Name").into_iter().map(unescaped).collect()
+    }
+}
+
+#[async_trait]
+impl Place for Azurite {
+    fn kind(&self) -> DestinationType {
+        DestinationType::AzureBlob
+    }
+
+    fn config(&self, prefix: &str) -> Map<String, Value> {
+        fields(json!({"container_name": "exports", "prefix": prefix}))
+    }
+
+    fn secrets(&self) -> BTreeMap<String, String> {
+        let url = &self.url;
+        let text = format!("AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={url};X={CANARY}");
+        [("connection_string".to_owned(), text)].into()
+    }
+
+    async fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for key in self.listed().await {
+            let bytes = self
+                .signed("GET", &format!("/{}", encoded(&key)), PLAIN, b"")
+                .await;
+            files.insert(key, bytes);
+        }
+        files
+    }
+
+    async fn unfinished(&self) -> usize {
+        0
+    }
+
+    /// Blocks that are in no blob are not listed, and cannot be told to go: Azure forgets them after
+    /// a week.
+    fn tells_unfinished(&self) -> bool {
+        false
+    }
+
+    async fn put(&self, key: &str, bytes: &[u8]) {
+        let path = format!("/{}", encoded(key));
+        self.signed("PUT", &path, ("x-ms-blob-type", "BlockBlob"), bytes)
+            .await;
+    }
+
+    async fn remove(&self, key: &str) {
+        let path = format!("/{}", encoded(key));
+        self.signed("DELETE", &path, PLAIN, b"").await;
+    }
+}

@@ -1,0 +1,161 @@
+//! What runs exports: exactly once, whatever dies.
+
+mod stand;
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{DestinationType, RunStatus, TeamId};
+use millrace_exports::engine::Notice;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::json;
+use stand::{Stand, WINDOW};
+use std::time::Duration;
+
+/// Runs `async fn name(TestDatabase)` once on each kind of database.
+macro_rules! on_both {
+    ($($name:ident),+ $(,)?) => { $(
+        mod $name {
+            use millrace_catalog::testing::TestDatabase;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                super::$name(TestDatabase::sqlite()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                super::$name(TestDatabase::postgres().await).await;
+            }
+        }
+    )+ };
+}
+
+on_both!(
+    every_event_is_in_one_window_though_processes_die,
+    a_backfill_makes_the_same_files_again,
+    a_backfill_and_windows_by_the_clock_have_each_event_once,
+    a_run_that_cannot_succeed_is_given_up_and_told,
+);
+
+const ANOTHER: TeamId = TeamId(4_711);
+
+/// Events of one window: late ones, and several that arrive at the same instant.
+fn arrivals(random: &mut rand::rngs::StdRng, window: i64, next: &mut u64) -> Vec<(u64, i64, i64)> {
+    let count = random.random_range(0..200);
+    let instants: Vec<i64> = (0..20).map(|_| random.random_range(0..WINDOW)).collect();
+    (0..count)
+        .map(|_| {
+            *next += 1;
+            let arrived = window * WINDOW + instants[random.random_range(0..instants.len())];
+            let late = random.random_range(0..40) * random.random_range(0..WINDOW);
+            (*next, arrived, arrived - late)
+        })
+        .collect()
+}
+
+async fn every_event_is_in_one_window_though_processes_die(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export = stand.export(json!({})).await;
+    let mut random = rand::rngs::StdRng::seed_from_u64(7);
+    let mut next = 0;
+    for window in 0..30 {
+        let rows = arrivals(&mut random, window, &mut next);
+        stand.store(stand.team_id, &rows).await;
+        stand.store(ANOTHER, &[(next, window * WINDOW, 0)]).await;
+        stand.pass((window + 1) * WINDOW).await;
+        // It dies without a word, at any moment.
+        let process = stand.start();
+        let lives = Duration::from_millis(random.random_range(0..1_500));
+        tokio::time::sleep(lives).await;
+        process.kill();
+    }
+    let _last = stand.start();
+    let runs = stand.until_ended(export.id, 30).await;
+    assert_eq!(runs.len(), 30);
+    let stored = stand.stored(stand.team_id);
+    assert_eq!(stand.exported(), stored);
+    let mut completed = 0;
+    for run in runs {
+        assert_eq!((run.status, run.latest_error), (RunStatus::Completed, None));
+        assert_eq!(run.records_completed, run.records_total_count);
+        completed += run.records_completed.unwrap();
+    }
+    assert_eq!(completed, stored.len() as i64);
+}
+
+async fn a_backfill_makes_the_same_files_again(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export = stand.export(json!({"compression": "gzip"})).await;
+    let mut random = rand::rngs::StdRng::seed_from_u64(8);
+    let mut next = 0;
+    for window in 0..5 {
+        let rows = arrivals(&mut random, window, &mut next);
+        stand.store(stand.team_id, &rows).await;
+    }
+    stand.pass(5 * WINDOW).await;
+    let _process = stand.start();
+    stand.until_ended(export.id, 5).await;
+    let names: Vec<String> = stand.files().into_keys().collect();
+    for name in &names {
+        std::fs::remove_file(stand.root().join(name)).unwrap();
+    }
+    stand.pass_time(5 * WINDOW);
+    stand.backfill(export.id, Some(WINDOW / 2), None).await;
+    let runs = stand.until_ended(export.id, 5 + names.len()).await;
+    assert!(
+        runs.iter().all(|run| run.status == RunStatus::Completed),
+        "{runs:?}"
+    );
+    assert_eq!(stand.files().into_keys().collect::<Vec<_>>(), names);
+}
+
+async fn a_backfill_and_windows_by_the_clock_have_each_event_once(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let mut random = rand::rngs::StdRng::seed_from_u64(9);
+    let mut next = 0;
+    // From before the export, and some of long ago that come when it runs.
+    for window in -6..0 {
+        let rows = arrivals(&mut random, window, &mut next);
+        stand.store(stand.team_id, &rows).await;
+    }
+    let export = stand.export(json!({})).await;
+    let old = [
+        (next + 1, WINDOW / 2, -900 * WINDOW),
+        (next + 2, WINDOW / 2, -WINDOW),
+    ];
+    stand.store(stand.team_id, &old).await;
+    stand.pass(2 * WINDOW).await;
+    stand.pass_time(2 * WINDOW);
+    stand.backfill(export.id, None, None).await;
+    let _process = stand.start();
+    let settled = async {
+        while stand.exported() != stand.stored(stand.team_id) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let settled = tokio::time::timeout(Duration::from_secs(120), settled).await;
+    settled.unwrap_or_else(|_| panic!("{:?}", stand.exported()));
+}
+
+async fn a_run_that_cannot_succeed_is_given_up_and_told(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    // Nobody listens there.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let config = json!({
+        "host": "127.0.0.1", "port": port, "database": "d", "user": "u", "password": "p",
+    });
+    let export = stand.export_to(DestinationType::Postgres, config).await;
+    stand.store(stand.team_id, &[(1, 0, 0)]).await;
+    stand.pass(WINDOW).await;
+    let _process = stand.start();
+    let runs = stand.until_ended(export.id, 1).await;
+    assert_eq!(
+        (runs[0].status, runs[0].failures_count),
+        (RunStatus::Failed, 5)
+    );
+    assert!(runs[0].latest_error.is_some());
+    let told = stand.told.lock().unwrap().clone();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, Notice::RunFailed);
+}

@@ -1,0 +1,319 @@
+//! A catalog with an export to files, and a ClickHouse with rows that arrive.
+
+use async_trait::async_trait;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
+    DestinationLimits, DestinationType, ExportModel, ExportPlace, ExportWriter, NewBatchExport,
+    PageRequest, RunFilter, RunOrder, SecretKey, TeamId, UtcTime,
+};
+use millrace_clickhouse::{ClickHouse, Settings};
+use millrace_embedded::testing::shared;
+use millrace_exports::destination::Destinations;
+use millrace_exports::engine::{Engine, EngineOptions, Notice, Notices};
+use millrace_rows::{Clock as _, Micros, TestClock};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+/// When tests begin: 2026-01-01T00:00:00Z.
+pub const NOW: Micros = Micros(1_767_225_600_000_000);
+/// Five minutes.
+pub const WINDOW: i64 = 300_000_000;
+/// The node that rows come from.
+const NODE: &str = "node";
+
+pub struct Stand {
+    pub catalog: Catalog,
+    pub clock: TestClock,
+    settings: Settings,
+    url: String,
+    pub team_id: TeamId,
+    pub told: Arc<Mutex<Vec<(Notice, String)>>>,
+    key: SecretKey,
+    place: ExportPlace,
+    actor: Actor,
+    root: tempfile::TempDir,
+    database: String,
+}
+
+impl Stand {
+    pub async fn open(database: &TestDatabase) -> Self {
+        let clock = TestClock::at(NOW);
+        let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()));
+        let catalog = catalog.await.unwrap();
+        let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = made.unwrap().unwrap();
+        let name = format!("exports_{}", Uuid::new_v4().simple());
+        let mut settings = Settings::new(&shared().url, &shared().user, &shared().password);
+        settings.database.clone_from(&name);
+        let clickhouse = ClickHouse::new(&settings);
+        clickhouse.migrate().await.unwrap();
+        catalog.register_ingest_node(NODE, "host").await.unwrap();
+        Self {
+            catalog,
+            clock,
+            settings,
+            url: database.url().to_owned(),
+            team_id: made.team_id,
+            told: Arc::default(),
+            key: SecretKey::generate().unwrap(),
+            place: ExportPlace {
+                organization_id: made.organization_id,
+                team_id: None,
+            },
+            actor: Actor::system(),
+            root: tempfile::tempdir().unwrap(),
+            database: name,
+        }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// An export to files, every five minutes.
+    pub async fn export(&self, config: Value) -> BatchExport {
+        let mut all = json!({"path": "out"});
+        all.as_object_mut()
+            .unwrap()
+            .extend(config.as_object().unwrap().clone());
+        self.export_to(DestinationType::FileSystem, all).await
+    }
+
+    pub async fn export_to(&self, kind: DestinationType, config: Value) -> BatchExport {
+        let new = NewBatchExport {
+            team_id: None,
+            name: "Often".to_owned(),
+            model: ExportModel::Events,
+            destination: DestinationChange {
+                kind: Some(kind),
+                config: config.as_object().unwrap().clone(),
+            },
+            interval: "every 5 minutes".to_owned(),
+            paused: false,
+            last_paused_at: None,
+            start_at: None,
+            end_at: None,
+            hogql_query: None,
+            query_schema: None,
+        };
+        let writer = ExportWriter {
+            actor: &self.actor,
+            place: self.place,
+            key: &self.key,
+            limits: DestinationLimits {
+                allow_private: true,
+                is_public: |_| true,
+                export_root: Some(self.root.path()),
+            },
+        };
+        let made = self.catalog.create_batch_export(writer, new).await;
+        made.unwrap().export
+    }
+
+    /// Starts a process that runs exports, with pauses of tests.
+    pub fn start(&self) -> Process {
+        let runtime = Runtime::new().unwrap();
+        let root = Some(self.root.path().to_owned());
+        let destinations = Destinations::new(self.key.clone(), true, root).unwrap();
+        let open = Arc::new(move |export: &BatchExport| destinations.open(export));
+        let notices = Arc::new(Told(Arc::clone(&self.told)));
+        let options = EngineOptions {
+            lapse_after: Duration::from_secs(2),
+            retry_pause: Duration::from_millis(10),
+            ..EngineOptions::default()
+        };
+        let (url, clock) = (self.url.clone(), Arc::new(self.clock.clone()));
+        let clickhouse = ClickHouse::new(&self.settings);
+        runtime.spawn(async move {
+            let catalog = Catalog::open_with_clock(&url, clock).await.unwrap();
+            let engine = Engine::new(catalog, clickhouse, open, notices, options);
+            engine.run(std::future::pending()).await;
+        });
+        Process(Some(runtime))
+    }
+
+    /// Stores rows: number of the event, microseconds of arrival and of the event since the start.
+    pub async fn store(&self, team_id: TeamId, rows: &[(u64, i64, i64)]) {
+        let line = |(number, arrived, happened): &(u64, i64, i64)| {
+            let uuid = Uuid::from_u128(u128::from(*number) << 64 | u128::from(team_id.0 as u64));
+            json!({
+                "uuid": uuid, "event": format!("event {}", number % 5),
+                "properties": json!({"n": number}).to_string(),
+                "timestamp": seconds(NOW.0 + happened), "team_id": team_id.0,
+                "distinct_id": format!("person {}", number % 11),
+                "created_at": seconds(NOW.0 + arrived), "historical_migration": false,
+            })
+            .to_string()
+        };
+        let lines: Vec<String> = rows.iter().map(line).collect();
+        let table = format!("`{}`.events", self.database);
+        self.ask(
+            &format!("INSERT INTO {table} FORMAT JSONEachRow"),
+            lines.join("\n"),
+        );
+    }
+
+    /// An answer of ClickHouse.
+    pub fn ask(&self, statement: &str, body: String) -> String {
+        let engine = shared();
+        let mut answer = ureq::post(&engine.url)
+            .query("query", statement)
+            .query("max_partitions_per_insert_block", "0")
+            .header("X-ClickHouse-User", &engine.user)
+            .header("X-ClickHouse-Key", &engine.password)
+            .send(body)
+            .unwrap();
+        answer.body_mut().read_to_string().unwrap()
+    }
+
+    /// The numbers of a team's events, as the table has them.
+    pub fn stored(&self, team_id: TeamId) -> Vec<u64> {
+        let sql = format!(
+            "SELECT toUInt64(JSONExtractUInt(properties, 'n')) AS n FROM `{}`.events \
+             WHERE team_id = {} ORDER BY n FORMAT TSV",
+            self.database, team_id.0
+        );
+        let answer = self.ask(&sql, String::new());
+        answer.lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    /// Every row that arrived before is stored, says the node.
+    pub async fn pass(&self, arrived: i64) {
+        let at = UtcTime(NOW.0 + arrived);
+        let published = self.catalog.publish_watermark(NODE, Some(at)).await;
+        assert!(published.unwrap());
+    }
+
+    pub async fn runs(&self, export_id: Uuid) -> Vec<BatchExportRun> {
+        let filter = RunFilter {
+            order: RunOrder::EarliestWindowFirst,
+            ..RunFilter::default()
+        };
+        let page = PageRequest {
+            limit: 1_000,
+            offset: 0,
+        };
+        let listed = self
+            .catalog
+            .list_export_runs(self.place, export_id, filter, page);
+        listed.await.unwrap().unwrap().rows
+    }
+
+    /// Waits until all of so many runs have ended.
+    pub async fn until_ended(&self, export_id: Uuid, count: usize) -> Vec<BatchExportRun> {
+        let ended = async {
+            loop {
+                let runs = self.runs(export_id).await;
+                if runs.len() >= count && runs.iter().all(|run| !run.status.is_open()) {
+                    return runs;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
+        ended.expect("the runs do not end")
+    }
+
+    pub async fn backfill(&self, export_id: Uuid, start: Option<i64>, end: Option<i64>) {
+        let at = |micros: i64| UtcTime(NOW.0 + micros);
+        let range = millrace_catalog::BackfillRange {
+            start_at: start.map(at),
+            end_at: end.map(at),
+        };
+        let asked = self
+            .catalog
+            .start_export_backfill(&self.actor, self.place, export_id, range);
+        asked.await.unwrap();
+    }
+
+    /// Time goes by.
+    pub fn pass_time(&self, micros: i64) {
+        self.clock.set(Micros(self.clock.now().0 + micros));
+    }
+
+    /// All files below the root but manifests, by their paths.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.root.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let name = path.file_name().unwrap().to_str().unwrap();
+                // Those that are on their way have names that begin with a dot.
+                if !name.starts_with('.') && !name.ends_with("_manifest.json") {
+                    let name = path.strip_prefix(self.root.path()).unwrap();
+                    files.insert(
+                        name.to_str().unwrap().to_owned(),
+                        std::fs::read(&path).unwrap(),
+                    );
+                }
+            }
+        }
+        files
+    }
+
+    /// The numbers of the events in all files, sorted.
+    pub fn exported(&self) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        for (name, bytes) in self.files() {
+            for line in String::from_utf8(bytes).unwrap().lines() {
+                let row: Value = serde_json::from_str(line).unwrap_or_else(|error| {
+                    panic!("{name}: {error}: {line}");
+                });
+                numbers.push(row["properties"]["n"].as_u64().unwrap());
+            }
+        }
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+fn seconds(micros: i64) -> String {
+    format!(
+        "{}.{:06}",
+        micros.div_euclid(1_000_000),
+        micros.rem_euclid(1_000_000)
+    )
+}
+
+/// A process of its own, as far as exports go.
+pub struct Process(Option<Runtime>);
+
+impl Process {
+    /// Ends it without a word.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Keeps what administrators would be told.
+struct Told(Arc<Mutex<Vec<(Notice, String)>>>);
+
+#[async_trait]
+impl Notices for Told {
+    async fn tell(&self, notice: Notice, _export: &BatchExport, why: &str) {
+        self.0.lock().unwrap().push((notice, why.to_owned()));
+    }
+}

@@ -1,0 +1,200 @@
+//! Databases with events in them, and what is read from them.
+
+use millrace_catalog::{ExportModel, TeamId, UtcTime};
+use millrace_clickhouse::{ClickHouse, QueryError, ReadOptions, Settings};
+use millrace_embedded::testing::{TestEngine, shared};
+use millrace_exports::query::ExportQuery;
+use millrace_exports::rows::{EventFilter, Part, Reading, RowForm, Statement, options};
+use millrace_exports::window::{RunScope, Window, WindowBy};
+use millrace_rows::{EventRow, Micros, Table};
+use uuid::Uuid;
+
+/// Whose rows are read.
+pub const TEAM: TeamId = TeamId(1);
+/// 2026-11-20T00:00:00Z: the window is the hour from here.
+pub const START: i64 = 1_795_132_800_000_000;
+pub const HOUR: i64 = 3_600_000_000;
+
+/// One event to store.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub uuid: Uuid,
+    pub event: String,
+    pub distinct_id: String,
+    pub properties: String,
+    pub timestamp: i64,
+    pub created_at: i64,
+    pub team_id: TeamId,
+    pub historical_migration: bool,
+}
+
+impl Event {
+    /// The nth, in the window.
+    pub fn nth(n: u32) -> Self {
+        let browser = ["Firefox", "Safari", "Chrome"][n as usize % 3];
+        Self {
+            uuid: Uuid::from_u128(0xa0 << 120 | u128::from(n)),
+            event: ["seen", "$pageview", "bought"][n as usize % 3].to_owned(),
+            distinct_id: format!("person {}", n % 5),
+            properties: format!(
+                r#"{{"$browser": "{browser}", "price": {}.5, "tags": ["a", "b{n}"], "$ip": "10.0.0.{n}"}}"#,
+                n % 7
+            ),
+            timestamp: START - HOUR + i64::from(n) * 1_000_001,
+            created_at: START + i64::from(n) * 1_000,
+            team_id: TEAM,
+            historical_migration: n.is_multiple_of(2),
+        }
+    }
+}
+
+pub struct Database {
+    pub name: String,
+    pub clickhouse: ClickHouse,
+    engine: &'static TestEngine,
+}
+
+impl Database {
+    pub async fn make(name: &str) -> Self {
+        let engine = shared();
+        let mut settings = Settings::new(&engine.url, &engine.user, &engine.password);
+        settings.database = name.to_owned();
+        let database = Self {
+            name: name.to_owned(),
+            clickhouse: ClickHouse::new(&settings),
+            engine,
+        };
+        database.run(&format!("DROP DATABASE IF EXISTS {name}"));
+        database.clickhouse.migrate().await.unwrap();
+        database
+    }
+
+    pub fn store(&self, events: &[Event]) {
+        let mut rows = Vec::new();
+        for event in events {
+            let row = EventRow {
+                uuid: event.uuid,
+                event: &event.event,
+                properties: &[event.properties.as_bytes()],
+                timestamp: Micros(event.timestamp),
+                team_id: event.team_id,
+                distinct_id: &event.distinct_id,
+                created_at: Micros(event.created_at),
+                historical_migration: event.historical_migration,
+            };
+            row.append_to(&mut rows);
+        }
+        let target = Table::Events.insert_target();
+        let sql = format!("INSERT INTO {}.{target} FORMAT RowBinary", self.name);
+        self.send(&[("query", &sql)], &rows).unwrap();
+    }
+
+    /// Runs a statement as it is, beside all that is tested.
+    pub fn run(&self, sql: &str) -> String {
+        self.send(&[], sql.as_bytes())
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// The same within the database, with settings.
+    pub fn ask(&self, sql: &str, settings: &[(&str, &str)]) -> Result<String, String> {
+        let database = [("database", self.name.as_str())];
+        self.send(&[&database[..], settings].concat(), sql.as_bytes())
+    }
+
+    fn send(&self, parameters: &[(&str, &str)], body: &[u8]) -> Result<String, String> {
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
+        let mut request = agent
+            .post(&self.engine.url)
+            .header("X-ClickHouse-User", &self.engine.user)
+            .header("X-ClickHouse-Key", &self.engine.password);
+        for (name, value) in parameters {
+            request = request.query(name, value);
+        }
+        let mut answer = request.send(body).unwrap();
+        let is_good = answer.status().is_success();
+        let text = answer
+            .body_mut()
+            .with_config()
+            .limit(1 << 30)
+            .read_to_string()
+            .unwrap();
+        if is_good { Ok(text) } else { Err(text) }
+    }
+
+    /// Reads a part of the window of [`TEAM`].
+    pub async fn read(&self, query: Option<&ExportQuery>, form: RowForm) -> Vec<u8> {
+        let statement = reading(&self.clickhouse, &scope(), &EventFilter::default(), query)
+            .statement(form, Part::WHOLE)
+            .unwrap();
+        let read = self.bytes(&statement).await;
+        read.unwrap_or_else(|error| panic!("{}: {error}", statement.sql))
+    }
+
+    pub async fn bytes(&self, statement: &Statement) -> Result<Vec<u8>, QueryError> {
+        self.bytes_with(&statement.sql, &new_options(statement))
+            .await
+    }
+
+    pub async fn bytes_with(
+        &self,
+        sql: &str,
+        options: &ReadOptions,
+    ) -> Result<Vec<u8>, QueryError> {
+        let mut stream = self.clickhouse.read(sql, options)?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = stream.next().await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+
+    pub async fn number(&self, statement: &Statement) -> u64 {
+        let options = new_options(statement);
+        let number = self.clickhouse.read_number(&statement.sql, &options).await;
+        number.unwrap_or_else(|error| panic!("{}: {error}", statement.sql))
+    }
+}
+
+pub fn new_options(statement: &Statement) -> ReadOptions {
+    options(statement, Uuid::new_v4().to_string())
+}
+
+/// The hour from [`START`], by arrival.
+pub fn scope() -> RunScope {
+    RunScope {
+        run_id: Uuid::nil(),
+        export_id: Uuid::nil(),
+        team_id: TEAM,
+        model: ExportModel::Events,
+        window: Window {
+            start: Some(UtcTime(START)),
+            end: UtcTime(START + HOUR),
+            by: WindowBy::Arrival,
+        },
+    }
+}
+
+pub fn reading<'a>(
+    clickhouse: &'a ClickHouse,
+    scope: &'a RunScope,
+    filter: &'a EventFilter,
+    query: Option<&'a ExportQuery>,
+) -> Reading<'a> {
+    Reading {
+        clickhouse,
+        scope,
+        filter,
+        query,
+    }
+}
+
+/// The lines of an answer in an order of their own, as exports have none.
+pub fn sorted_lines(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}

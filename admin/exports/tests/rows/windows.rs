@@ -1,0 +1,249 @@
+//! Which rows a statement reads.
+
+use crate::fixture::{Database, Event, HOUR, START, TEAM, reading, scope};
+use millrace_catalog::{ExportModel, TeamId, UtcTime};
+use millrace_exports::Outlook;
+use millrace_exports::query::ExportQuery;
+use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
+use millrace_exports::window::{Window, WindowBy};
+use std::collections::BTreeSet;
+
+/// One row at each place around the window, with what decides about it as its name.
+fn rows() -> Vec<Event> {
+    let places = [
+        ("first", START, TEAM),
+        ("last", START + HOUR - 1, TEAM),
+        ("before", START - 1, TEAM),
+        ("after", START + HOUR, TEAM),
+        ("theirs", START, TeamId(2)),
+        ("negative", START, TeamId(-1)),
+        ("it's \\ '; odd", START + 5, TEAM),
+    ];
+    let rows = places
+        .into_iter()
+        .enumerate()
+        .map(|(n, (event, at, team_id))| Event {
+            event: event.to_owned(),
+            created_at: at,
+            timestamp: at + 2 * HOUR,
+            team_id,
+            ..Event::nth(n as u32)
+        });
+    rows.collect()
+}
+
+async fn names(database: &Database, window: Window, filter: &EventFilter) -> BTreeSet<String> {
+    let mut scope = scope();
+    scope.window = window;
+    let reading = reading(&database.clickhouse, &scope, filter, None);
+    let statement = reading.statement(RowForm::JsonLines, Part::WHOLE).unwrap();
+    let bytes = database.bytes(&statement).await.unwrap();
+    let lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    let names: BTreeSet<String> = lines
+        .map(|line| {
+            let row: serde_json::Value = serde_json::from_slice(line).unwrap();
+            row["event"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let counted = database.number(&reading.count(Part::WHOLE).unwrap()).await;
+    assert_eq!(counted, names.len() as u64);
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_has_the_rows_of_its_project_its_time_and_its_filter() {
+    let database = Database::make("windows").await;
+    database.store(&rows());
+    let arrival = scope().window;
+    let window = |start: Option<i64>, end: i64, by| Window {
+        start: start.map(UtcTime),
+        end: UtcTime(end),
+        by,
+    };
+    let filter = |include: &[&str], exclude: &[&str]| EventFilter {
+        include: include.iter().map(|name| (*name).to_owned()).collect(),
+        exclude: exclude.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let by_timestamp = |micros| WindowBy::Timestamp {
+        arrived_before: UtcTime(micros),
+    };
+    let odd = "it's \\ '; odd";
+    let all = filter(&[], &[]);
+    let later = START + 2 * HOUR;
+    let table = [
+        (arrival, all.clone(), vec!["first", "last", odd]),
+        (arrival, filter(&[odd], &[]), vec![odd]),
+        (
+            arrival,
+            filter(&[], &[odd, "before"]),
+            vec!["first", "last"],
+        ),
+        (arrival, filter(&["first", odd], &["first"]), vec![odd]),
+        (arrival, filter(&["theirs", "') OR 1=1 --"], &[]), vec![]),
+        (
+            window(None, START, WindowBy::Arrival),
+            all.clone(),
+            vec!["before"],
+        ),
+        (
+            window(None, START + 2 * HOUR, WindowBy::Arrival),
+            all.clone(),
+            vec!["before", "first", "last", odd, "after"],
+        ),
+        (
+            window(Some(START), START + HOUR, by_timestamp(i64::MAX)),
+            all.clone(),
+            vec![],
+        ),
+        (
+            window(Some(later), later + 1, by_timestamp(i64::MAX)),
+            all.clone(),
+            vec!["first"],
+        ),
+        (
+            window(Some(later), later + 1, by_timestamp(START)),
+            all,
+            vec![],
+        ),
+    ];
+    for (window, filter, expected) in table {
+        let expected: BTreeSet<String> = expected.into_iter().map(str::to_owned).collect();
+        assert_eq!(
+            names(&database, window, &filter).await,
+            expected,
+            "{window:?} {filter:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_have_each_row_once() {
+    let database = Database::make("parts").await;
+    let events: Vec<Event> = (0..1_000).map(Event::nth).collect();
+    database.store(&events);
+    let (scope, filter) = (scope(), EventFilter::default());
+    let query = ExportQuery::parse("SELECT uuid FROM events WHERE event != 'bought'").unwrap();
+    for query in [None, Some(&query)] {
+        let reading = reading(&database.clickhouse, &scope, &filter, query);
+        let whole = reading.statement(RowForm::JsonLines, Part::WHOLE).unwrap();
+        let whole = crate::fixture::sorted_lines(&database.bytes(&whole).await.unwrap());
+        let mut together = Vec::new();
+        for index in 0..7 {
+            let part = Part { index, count: 7 };
+            let statement = reading.statement(RowForm::JsonLines, part).unwrap();
+            let bytes = database.bytes(&statement).await.unwrap();
+            let lines = crate::fixture::sorted_lines(&bytes);
+            let counted = database.number(&reading.count(part).unwrap()).await;
+            assert_eq!(counted, lines.len() as u64);
+            assert!(lines.len() > whole.len() / 14, "parts are alike in size");
+            together.extend(lines);
+        }
+        together.sort_unstable();
+        assert_eq!(together, whole);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_is_as_large_as_it_is_about() {
+    let database = Database::make("sizes").await;
+    let (scope, filter) = (scope(), EventFilter::default());
+    let bytes = async || {
+        let reading = reading(&database.clickhouse, &scope, &filter, None);
+        database.number(&reading.row_bytes().unwrap()).await
+    };
+    assert_eq!(bytes().await, 0);
+    let large = |n: u32| Event {
+        properties: format!("{{\"a\":\"{}\"}}", "x".repeat(1_000)),
+        ..Event::nth(n)
+    };
+    database.store(&(0..100).map(large).collect::<Vec<_>>());
+    let bytes = bytes().await;
+    assert!((1_000..1_300).contains(&bytes), "{bytes}");
+}
+
+/// What cannot be read is said before anything is sent.
+#[test]
+fn what_there_is_no_table_of_yet_or_cannot_be_cut_is_told() {
+    let settings = millrace_clickhouse::Settings::new("http://127.0.0.1:9", "u", "p");
+    let clickhouse = millrace_clickhouse::ClickHouse::new(&settings);
+    let (events, filter) = (scope(), EventFilter::default());
+    let mut persons = scope();
+    persons.model = ExportModel::Persons;
+    let parse = |text: &str| ExportQuery::parse(text).unwrap();
+    let half = Part { index: 1, count: 2 };
+    let table = [
+        (&persons, None, Part::WHOLE, RowForm::Csv, "persons"),
+        (
+            &events,
+            Some("SELECT * FROM persons"),
+            Part::WHOLE,
+            RowForm::Csv,
+            "persons",
+        ),
+        (
+            &persons,
+            Some("SELECT * FROM groups"),
+            Part::WHOLE,
+            RowForm::Csv,
+            "groups",
+        ),
+        (
+            &events,
+            Some("SELECT count() FROM events"),
+            half,
+            RowForm::Csv,
+            "files",
+        ),
+        (
+            &events,
+            Some("SELECT DISTINCT event FROM events"),
+            half,
+            RowForm::Csv,
+            "files",
+        ),
+        (
+            &events,
+            Some("SELECT event FROM events GROUP BY event"),
+            half,
+            RowForm::Csv,
+            "files",
+        ),
+        (
+            &events,
+            Some("SELECT 1 AS a FROM events HAVING a = 1"),
+            half,
+            RowForm::Csv,
+            "files",
+        ),
+        (
+            &events,
+            None,
+            Part::WHOLE,
+            RowForm::Arrow(ColumnCompression::Brotli),
+            "zstd",
+        ),
+    ];
+    for (scope, query, part, form, words) in table {
+        let query = query.map(parse);
+        let reading = reading(&clickhouse, scope, &filter, query.as_ref());
+        let error = reading.statement(form, part).unwrap_err();
+        assert_eq!(error.outlook, Outlook::Hopeless);
+        assert!(error.message.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn it_is_known_which_queries_make_rows_of_several() {
+    let aggregates = [
+        ("SELECT uuid FROM events", false),
+        ("SELECT arrayJoin([1, 2]) FROM events", false),
+        ("SELECT sum(1) + 1 FROM events", true),
+        ("SELECT if(1, quantile(0.5)(1), 2) FROM events", true),
+    ];
+    for (text, expected) in aggregates {
+        let query = ExportQuery::parse(text).unwrap();
+        assert_eq!(query.is_aggregating(), expected, "{text}");
+    }
+}

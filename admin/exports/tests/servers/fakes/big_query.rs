@@ -1,0 +1,319 @@
+//! BigQuery: resumable uploads, load jobs, query jobs.
+
+use super::keys::{self, opened};
+use super::server::{Fake, Mishap, Reply, pace, refusal};
+use crate::dialler::loopback;
+use crate::rows::{delivered, fat_row, lines, row, run, written};
+use crate::wire::Request;
+use millrace_exports::Outlook;
+use millrace_exports::destination::Destination;
+use millrace_exports::destination::big_query::BigQuery;
+use millrace_rows::{Micros, TestClock};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+const NOW_SECONDS: i64 = 1_795_132_800;
+const API: &str = "/bigquery/v2/projects/my-project";
+
+#[derive(Default)]
+struct Service {
+    base: String,
+    /// Job and bytes of each upload.
+    uploads: Vec<(Value, Vec<u8>)>,
+    jobs: BTreeMap<String, Value>,
+    tables: BTreeMap<String, Vec<Value>>,
+    events: BTreeMap<String, Value>,
+    merges: Vec<String>,
+    /// So many bytes of each piece are taken.
+    taken_max: Option<usize>,
+}
+
+impl Service {
+    fn answer(&mut self, request: &Request) -> Reply {
+        if request.target == "/token" {
+            return token(request, &self.base);
+        }
+        assert_eq!(request.headers["authorization"], "Bearer token");
+        let target = request.target.split('?').next().unwrap();
+        match (request.method.as_str(), target) {
+            ("POST", "/upload/bigquery/v2/projects/my-project/jobs") => self.begin(request),
+            ("PUT", upload) => self.take(upload.strip_prefix("/session/").unwrap(), request),
+            ("POST", path) if path == format!("{API}/jobs") => self.query(request),
+            ("POST", path) if path == format!("{API}/datasets/my_data/tables") => {
+                self.create(request)
+            }
+            ("GET", path) if path.starts_with(&format!("{API}/jobs/")) => {
+                assert!(request.target.ends_with("?location=europe-west3"));
+                let id = path.rsplit('/').next().unwrap();
+                match self.jobs.get(id) {
+                    Some(job) => Reply::json(200, job.clone()),
+                    None => Reply::json(404, Value::Null),
+                }
+            }
+            ("GET", path) if path == format!("{API}/datasets/my_data") => {
+                Reply::json(200, json!({"location": "europe-west3"}))
+            }
+            ("DELETE", path) => {
+                let gone = self.tables.remove(path.rsplit('/').next().unwrap());
+                Reply::json(if gone.is_some() { 204 } else { 404 }, Value::Null)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn begin(&mut self, request: &Request) -> Reply {
+        assert!(request.target.ends_with("?uploadType=resumable"));
+        self.uploads.push((request.json(), Vec::new()));
+        let location = format!("{}session/{}", self.base, self.uploads.len() - 1);
+        Reply {
+            headers: vec![("location", location)],
+            ..Reply::json(200, Value::Null)
+        }
+    }
+
+    fn take(&mut self, upload: &str, request: &Request) -> Reply {
+        let (job, has) = &mut self.uploads[upload.parse::<usize>().unwrap()];
+        let range = request.headers["content-range"]
+            .strip_prefix("bytes ")
+            .unwrap();
+        let (range, total) = range.split_once('/').unwrap();
+        if total == "*" {
+            assert_eq!(request.body.len() % (256 << 10), 0, "a multiple of 256 KiB");
+        }
+        if let Some((first, last)) = range.split_once('-') {
+            let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+            assert_eq!(last - first + 1, request.body.len());
+            assert_eq!(first, has.len(), "neither a gap nor what is there already");
+            let new = &request.body;
+            let new = &new[..new.len().min(self.taken_max.unwrap_or(usize::MAX))];
+            has.extend_from_slice(new);
+        }
+        if total.parse() != Ok(has.len()) {
+            let last = has.len().checked_sub(1);
+            let range = last.map(|last| ("range", format!("bytes=0-{last}")));
+            return Reply {
+                headers: range.into_iter().collect(),
+                ..Reply::json(308, Value::Null)
+            };
+        }
+        let load = &job["configuration"]["load"];
+        assert_eq!(load["sourceFormat"], "NEWLINE_DELIMITED_JSON");
+        assert_eq!(load["writeDisposition"], "WRITE_TRUNCATE");
+        let table = load["destinationTable"]["tableId"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let text = std::str::from_utf8(has).unwrap();
+        let rows: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let mut done = job.clone();
+        done["status"] = json!({"state": "DONE"});
+        done["statistics"] = json!({"load": {"outputRows": rows.len().to_string()}});
+        self.tables.insert(table, rows);
+        let id = job["jobReference"]["jobId"].as_str().unwrap().to_owned();
+        self.jobs.insert(id, done.clone());
+        Reply::json(200, done)
+    }
+
+    fn query(&mut self, request: &Request) -> Reply {
+        let mut job = request.json();
+        assert_eq!(job["jobReference"]["location"], "europe-west3");
+        let id = job["jobReference"]["jobId"].as_str().unwrap().to_owned();
+        if self.jobs.contains_key(&id) {
+            return Reply::json(409, Value::Null);
+        }
+        let sql = job["configuration"]["query"]["query"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let stage = sql
+            .split(['`', '.'])
+            .find(|name| name.contains("_millrace_"))
+            .unwrap();
+        for row in &self.tables[stage] {
+            let uuid = row["uuid"].as_str().unwrap().to_owned();
+            self.events.insert(uuid, row.clone());
+        }
+        self.merges.push(sql);
+        job["status"] = json!({"state": "DONE"});
+        self.jobs.insert(id, job.clone());
+        Reply::json(200, job)
+    }
+
+    fn create(&mut self, request: &Request) -> Reply {
+        let table = request.json()["tableReference"]["tableId"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        if self.tables.contains_key(&table) {
+            return Reply::json(409, Value::Null);
+        }
+        self.tables.insert(table, Vec::new());
+        Reply::json(200, json!({}))
+    }
+}
+
+fn token(request: &Request, base: &str) -> Reply {
+    let body = url::form_urlencoded::parse(&request.body).into_owned();
+    let body: BTreeMap<String, String> = body.collect();
+    assert_eq!(
+        body["grant_type"],
+        "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    );
+    let (header, claims) = opened(&body["assertion"]);
+    assert_eq!(header["kid"], "key-1");
+    assert_eq!(claims["iss"], "canary-user@example.com");
+    assert_eq!(claims["aud"], format!("{base}token"));
+    assert_eq!(
+        (claims["iat"].clone(), claims["exp"].clone()),
+        (json!(NOW_SECONDS), json!(NOW_SECONDS + 3_600))
+    );
+    Reply::json(200, json!({"access_token": "token", "expires_in": 3599}))
+}
+
+async fn started(service: &Arc<Mutex<Service>>) -> Fake {
+    let shared = Arc::clone(service);
+    let fake = Fake::start(move |request| shared.lock().unwrap().answer(request)).await;
+    service.lock().unwrap().base = fake.url.to_string();
+    fake
+}
+
+fn big_query(fake: &Fake) -> BigQuery {
+    let config = json!({"project_id": "my-project", "dataset_id": "my_data"});
+    let secret = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let secrets = BTreeMap::from([
+        // As it is in Google's JSON.
+        secret("private_key", &keys::PLAIN.replace('\n', "\\n")),
+        secret("private_key_id", "key-1"),
+        secret("token_uri", fake.url.join("token").unwrap().as_str()),
+        secret("client_email", "canary-user@example.com"),
+    ]);
+    let clock = Arc::new(TestClock::at(Micros(NOW_SECONDS * 1_000_000)));
+    let url = fake.url.clone();
+    BigQuery::open_at(url, &config, &secrets, loopback(), clock, pace()).unwrap()
+}
+
+fn check(service: &Service, rows: usize) {
+    assert_eq!(service.events.len(), rows);
+    let stored = service.events.values().nth(1).unwrap();
+    assert_eq!(stored["event"], row(1)["event"]);
+    let properties: Value = serde_json::from_str(stored["properties"].as_str().unwrap()).unwrap();
+    assert_eq!(properties, row(1)["properties"]);
+    assert!(
+        service.tables.keys().all(|table| table == "events"),
+        "nothing is left"
+    );
+}
+
+#[tokio::test]
+async fn whichever_answer_is_lost_rows_arrive_once() {
+    for mishap in [Mishap::Lost, Mishap::Busy, Mishap::Broken] {
+        for number in 0..20 {
+            let service = Arc::new(Mutex::new(Service::default()));
+            let fake = started(&service).await;
+            fake.mishap(number, mishap);
+            // Three pieces.
+            let lines = lines((0..10).map(fat_row));
+            let outcome = delivered(&big_query(&fake), &run(0), &lines).await.unwrap();
+            assert_eq!(outcome.rows, Some(10), "{mishap:?} {number}");
+            check(&service.lock().unwrap(), 10);
+            assert_eq!(service.lock().unwrap().merges.len(), 1);
+            if fake.is_to_come() {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_a_part_of_a_piece_is_sent_the_rest() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    service.lock().unwrap().taken_max = Some(3 << 20);
+    let fake = started(&service).await;
+    delivered(&big_query(&fake), &run(0), &lines((0..10).map(fat_row)))
+        .await
+        .unwrap();
+    check(&service.lock().unwrap(), 10);
+}
+
+#[tokio::test]
+async fn a_window_without_rows_and_one_that_is_exported_again_are_well() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    let fake = started(&service).await;
+    let big_query = big_query(&fake);
+    assert_eq!(
+        delivered(&big_query, &run(0), "").await.unwrap().rows,
+        Some(0)
+    );
+    for _ in 0..2 {
+        delivered(&big_query, &run(0), &lines((0..3).map(row)))
+            .await
+            .unwrap();
+    }
+    check(&service.lock().unwrap(), 3);
+    written(&big_query, &run(0), &lines([row(9)]))
+        .await
+        .unwrap()
+        .abort()
+        .await;
+    check(&service.lock().unwrap(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_nothing_fails_the_run() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    service.lock().unwrap().taken_max = Some(0);
+    let fake = started(&service).await;
+    let (outlook, _) = refusal(delivered(&big_query(&fake), &run(0), &lines([row(1)])).await);
+    assert_eq!(outlook, Outlook::Retry);
+}
+
+#[tokio::test]
+async fn refusals_are_told_without_a_secret() {
+    let done = |reason: &str| json!({"jobReference": {}, "status": {"state": "DONE", "errorResult": {"reason": reason, "message": "canary-user"}}});
+    let table = [
+        (403, json!({}), Outlook::Hopeless, "rights"),
+        (404, json!({}), Outlook::Hopeless, "not find"),
+        (401, json!({}), Outlook::Hopeless, "credentials"),
+        (503, json!({}), Outlook::Retry, "503"),
+        (200, done("invalid"), Outlook::Hopeless, "invalid"),
+        (200, done("backendError"), Outlook::Retry, "backendError"),
+    ];
+    for (status, body, outlook, sentence) in table {
+        let fake = Fake::start(move |request| match request.target.as_str() {
+            "/token" => Reply::json(200, json!({"access_token": "t", "expires_in": 3599})),
+            _ => Reply {
+                headers: vec![(
+                    "location",
+                    format!("http://{}/session", request.headers["host"]),
+                )],
+                ..Reply::json(status, body.clone())
+            },
+        });
+        let fake = fake.await;
+        let (found, message) =
+            refusal(delivered(&big_query(&fake), &run(0), &lines([row(1)])).await);
+        assert_eq!(found, outlook, "{status}");
+        assert!(message.contains(sentence), "{status}: {message}");
+    }
+    let fake = Fake::start(|_| Reply::json(400, json!({"error": "invalid_grant"}))).await;
+    let (outlook, message) = refusal(delivered(&big_query(&fake), &run(0), "").await);
+    assert_eq!(
+        (outlook, message.contains("credentials")),
+        (Outlook::Hopeless, true)
+    );
+}
+
+#[tokio::test]
+async fn the_steps_of_a_test_succeed_and_leave_nothing() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    let fake = started(&service).await;
+    let big_query = big_query(&fake);
+    for step in big_query.test_steps() {
+        big_query.test(*step).await.unwrap();
+    }
+    assert!(service.lock().unwrap().tables.is_empty());
+}

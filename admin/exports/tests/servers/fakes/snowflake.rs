@@ -1,0 +1,322 @@
+//! Snowflake's SQL API.
+
+use super::keys::{self, opened};
+use super::server::{Fake, Mishap, Reply, pace, refusal};
+use super::sql::Tables;
+use crate::dialler::loopback;
+use crate::rows::{delivered, fat_row, lines, row, run, written};
+use crate::wire::Request;
+use millrace_exports::Outlook;
+use millrace_exports::destination::Destination;
+use millrace_exports::destination::snowflake::Snowflake;
+use millrace_rows::{Micros, TestClock};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+const NOW_SECONDS: i64 = 1_795_132_800;
+
+#[derive(Default)]
+struct Service {
+    tables: Tables,
+    /// Requests by id, which are carried out once.
+    known: BTreeMap<String, Option<String>>,
+    /// Statements that are at work: their first answer says so.
+    slow: bool,
+    answers: BTreeMap<String, Option<String>>,
+    kinds: BTreeSet<String>,
+}
+
+impl Service {
+    fn answer(&mut self, request: &Request) -> Reply {
+        self.authorize(request);
+        if let Some(handle) = request.target.strip_prefix("/api/v2/statements/") {
+            assert_eq!(request.method, "GET");
+            return done(&self.answers[handle]);
+        }
+        let (path, query) = request.target.split_once('?').unwrap();
+        assert_eq!(
+            (request.method.as_str(), path),
+            ("POST", "/api/v2/statements")
+        );
+        let id = query.strip_prefix("requestId=").unwrap();
+        let again = id.strip_suffix("&retry=true");
+        assert!(
+            again.is_some() || !self.known.contains_key(id),
+            "said to be new"
+        );
+        let id = again.unwrap_or(id);
+        let body = request.json();
+        for (name, expected) in [
+            ("database", "D\"b"),
+            ("schema", "Public"),
+            ("warehouse", "W"),
+            ("role", "R"),
+        ] {
+            assert_eq!(body[name], expected);
+        }
+        let tables = &mut self.tables;
+        let first = self.known.entry(id.to_owned()).or_insert_with(|| {
+            let rows = body
+                .pointer("/bindings/1/value")
+                .map(|rows| rows.as_str().unwrap());
+            tables.run(body["statement"].as_str().unwrap(), rows)
+        });
+        if !self.slow {
+            return done(first);
+        }
+        let handle = format!("01-{}", self.answers.len());
+        self.answers.insert(handle.clone(), first.clone());
+        Reply::json(202, json!({"code": "333334", "statementHandle": handle}))
+    }
+
+    fn authorize(&mut self, request: &Request) {
+        let token = request.headers["authorization"]
+            .strip_prefix("Bearer ")
+            .unwrap();
+        let kind = &request.headers["x-snowflake-authorization-token-type"];
+        self.kinds.insert(kind.clone());
+        if kind == "PROGRAMMATIC_ACCESS_TOKEN" {
+            assert_eq!(token, "canary-secret");
+            return;
+        }
+        let (header, claims) = opened(token);
+        assert_eq!(header["alg"], "RS256");
+        let fingerprint = keys::FINGERPRINT.trim();
+        assert_eq!(
+            claims["iss"],
+            format!("MY-ACCOUNT.CANARY-USER.SHA256:{fingerprint}")
+        );
+        assert_eq!(claims["sub"], "MY-ACCOUNT.CANARY-USER");
+        assert_eq!(claims["iat"], NOW_SECONDS);
+        assert!(claims["exp"].as_i64().unwrap() <= NOW_SECONDS + 3_600);
+    }
+}
+
+fn done(first: &Option<String>) -> Reply {
+    let data = first.iter().map(|first| json!([first])).collect::<Vec<_>>();
+    Reply::json(
+        200,
+        json!({"code": "090001", "data": data, "resultSetMetaData": {}}),
+    )
+}
+
+async fn started(service: &Arc<Mutex<Service>>) -> Fake {
+    let service = Arc::clone(service);
+    Fake::start(move |request| service.lock().unwrap().answer(request)).await
+}
+
+fn opened_with(fake: &Fake, secrets: &[(&str, &str)], kind: &str) -> Snowflake {
+    let config = json!({"account": "my-account.eu-west-1", "database": "D\"b", "schema": "Public",
+        "warehouse": "W", "role": "R", "authentication_type": kind});
+    let mut all = BTreeMap::from([("user".to_owned(), "canary-user".to_owned())]);
+    all.extend(
+        secrets
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
+    let clock = Arc::new(TestClock::at(Micros(NOW_SECONDS * 1_000_000)));
+    let url = fake.url.clone();
+    Snowflake::open_at(url, &config, &all, loopback(), clock, pace()).unwrap()
+}
+
+fn opened_by_token(fake: &Fake) -> Snowflake {
+    opened_with(fake, &[("password", "canary-secret")], "password")
+}
+
+#[tokio::test]
+async fn rows_arrive_once_by_any_way_in_and_however_often_they_are_sent() {
+    let ways: [(&str, &[(&str, &str)]); 5] = [
+        ("password", &[("password", "canary-secret")]),
+        ("keypair", &[("private_key", keys::PLAIN)]),
+        ("keypair", &[("private_key", keys::PKCS1)]),
+        (
+            "keypair",
+            &[
+                ("private_key", keys::AES),
+                ("private_key_passphrase", keys::PASSPHRASE),
+            ],
+        ),
+        (
+            "keypair",
+            &[
+                ("private_key", keys::DES3),
+                ("private_key_passphrase", keys::PASSPHRASE),
+            ],
+        ),
+    ];
+    for (kind, secrets) in ways {
+        let service = Arc::new(Mutex::new(Service::default()));
+        let fake = started(&service).await;
+        let snowflake = opened_with(&fake, secrets, kind);
+        for _ in 0..2 {
+            let outcome = delivered(&snowflake, &run(0), &lines((0..9).map(row)))
+                .await
+                .unwrap();
+            assert_eq!(outcome.rows, Some(9));
+        }
+        let service = service.lock().unwrap();
+        let stored: Vec<Value> = service.tables.events.values().cloned().collect();
+        assert_eq!(stored, (0..9).map(row).collect::<Vec<_>>());
+        assert!(service.tables.stages.is_empty());
+        assert_eq!(service.kinds.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn whichever_answer_is_lost_rows_arrive_once() {
+    for mishap in [Mishap::Lost, Mishap::Busy, Mishap::Broken] {
+        for (number, slow) in (0..20).flat_map(|number| [(number, false), (number, true)]) {
+            let service = Arc::new(Mutex::new(Service::default()));
+            service.lock().unwrap().slow = slow;
+            let fake = started(&service).await;
+            fake.mishap(number, mishap);
+            let snowflake = opened_by_token(&fake);
+            // Three statements of rows.
+            let lines = lines((0..5).map(fat_row));
+            let outcome = delivered(&snowflake, &run(0), &lines).await.unwrap();
+            assert_eq!(outcome.rows, Some(5), "{mishap:?} {number}");
+            assert_eq!(service.lock().unwrap().tables.events.len(), 5);
+            if fake.is_to_come() {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_without_a_secret() {
+    let table = [
+        (
+            401,
+            json!({}),
+            Outlook::Hopeless,
+            "programmatic access token",
+        ),
+        (403, json!({}), Outlook::Hopeless, "rights"),
+        (
+            422,
+            json!({"code": "002003", "message": "canary-user"}),
+            Outlook::Hopeless,
+            "002003",
+        ),
+        (
+            422,
+            json!({"code": "000606"}),
+            Outlook::Hopeless,
+            "warehouse",
+        ),
+        (429, json!({}), Outlook::Retry, "429"),
+        (503, json!({}), Outlook::Retry, "503"),
+        (
+            202,
+            json!({"statementHandle": "../x"}),
+            Outlook::Retry,
+            "not understood",
+        ),
+    ];
+    for (status, body, outlook, sentence) in table {
+        let fake = Fake::start(move |_| Reply::json(status, body.clone())).await;
+        let (found, message) = refusal(delivered(&opened_by_token(&fake), &run(0), "").await);
+        assert_eq!(found, outlook, "{status}");
+        assert!(message.contains(sentence), "{status}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn rows_that_did_not_arrive_fail_the_run() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    let fake = started(&service).await;
+    let delivery = written(&opened_by_token(&fake), &run(0), &lines([row(1)]))
+        .await
+        .unwrap();
+    service
+        .lock()
+        .unwrap()
+        .tables
+        .stages
+        .values_mut()
+        .for_each(Vec::clear);
+    let delivery = delivery.publish().await;
+    // The row is sent by publish, so that it is there; without it there is none.
+    assert!(delivery.is_ok());
+    let fake = Fake::start(|request| {
+        let body = request.json();
+        let counts = body["statement"]
+            .as_str()
+            .unwrap()
+            .starts_with("SELECT COUNT");
+        done(&counts.then(|| "0".to_owned()))
+    });
+    let fake = fake.await;
+    let (outlook, _) = refusal(delivered(&opened_by_token(&fake), &run(0), &lines([row(1)])).await);
+    assert_eq!(outlook, Outlook::Retry);
+}
+
+#[tokio::test]
+async fn the_steps_of_a_test_succeed_and_leave_nothing() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    let fake = started(&service).await;
+    let snowflake = opened_by_token(&fake);
+    for step in snowflake.test_steps() {
+        snowflake.test(*step).await.unwrap();
+    }
+    let service = service.lock().unwrap();
+    assert!(service.tables.stages.is_empty());
+    let find = r#"SELECT 1 FROM "D""b".INFORMATION_SCHEMA.SCHEMATA WHERE SCHEMA_NAME = 'Public'"#;
+    assert!(
+        service
+            .tables
+            .statements
+            .iter()
+            .any(|statement| statement == find)
+    );
+}
+
+#[tokio::test]
+async fn statements_are_those_that_the_documents_have() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    let fake = started(&service).await;
+    delivered(&opened_by_token(&fake), &run(0), &lines([row(1)]))
+        .await
+        .unwrap();
+    let statements = service.lock().unwrap().tables.statements.clone();
+    assert!(statements[0].starts_with(
+        r#"CREATE TABLE IF NOT EXISTS "D""b"."Public"."events" ("uuid" VARCHAR, "event" VARCHAR, "properties" VARIANT, "elements" VARIANT, "people_set" VARIANT, "people_set_once" VARIANT,"#
+    ));
+    assert!(
+        statements[1]
+            .starts_with(r#"CREATE OR REPLACE TRANSIENT TABLE "D""b"."Public"."events_millrace_"#)
+    );
+    assert!(statements[2].contains(r#"line.value:"uuid"::VARCHAR"#));
+    assert!(statements[2].contains(r#"STRIP_NULL_VALUE(line.value:"set_once")"#));
+    assert!(statements[2].ends_with("FROM TABLE(FLATTEN(INPUT => PARSE_JSON(?))) line"));
+    assert!(statements[4].starts_with(r#"MERGE INTO "D""b"."Public"."events" AS kept USING"#));
+    assert!(statements[4].contains(r#"WHEN NOT MATCHED THEN INSERT ("uuid", "event","#));
+    assert!(statements[5].starts_with("DROP TABLE IF EXISTS"));
+}
+
+#[test]
+fn keys_that_cannot_be_read_are_refused_without_a_word_of_them() {
+    let config = json!({"account": "a", "database": "d", "schema": "s", "warehouse": "w",
+        "authentication_type": "keypair"});
+    let table: [(&str, Option<&str>); 4] = [
+        ("canary-secret", None),
+        (keys::AES, None),
+        (keys::AES, Some("canary-wrong")),
+        (
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
+            None,
+        ),
+    ];
+    for (key, passphrase) in table {
+        let secret = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut secrets = BTreeMap::from([secret("user", "u"), secret("private_key", key)]);
+        secrets.extend(passphrase.map(|passphrase| secret("private_key_passphrase", passphrase)));
+        let clock = Arc::new(TestClock::default());
+        let opened = Snowflake::open(&config, &secrets, loopback(), clock, pace());
+        let (outlook, message) = refusal(opened.map(drop));
+        assert_eq!(outlook, Outlook::Hopeless);
+        assert!(message.contains("cannot be read"), "{message}");
+    }
+}

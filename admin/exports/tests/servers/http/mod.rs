@@ -1,0 +1,4 @@
+//! Servers that take events over HTTP.
+
+mod receiver;
+mod sending;

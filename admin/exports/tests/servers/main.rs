@@ -1,0 +1,21 @@
+//! Exports to real servers.
+//!
+//! Rules: PostgreSQL is real, in a database for each test, and reached over TCP through a gateway
+//! that can do harm; servers of vendors that cannot run here are fakes of what their documents
+//! say, in `fakes`. Nothing is timed: where time matters, limits are either far or already over.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod dialler;
+mod fakes;
+mod http;
+mod rows;
+mod tables;
+mod wire;

@@ -1,0 +1,140 @@
+//! A TCP port that leads to PostgreSQL's socket, and does harm on the way if it is told to.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio_rustls::TlsAcceptor;
+
+/// What happens when a client says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// The connection is cut, and the server does not hear it.
+    CutBefore(&'static str),
+    /// The server carries it out, and the connection is cut before its answer.
+    CutAfter(&'static str),
+    /// Nothing is passed on any more, from what is said on.
+    StallBefore(&'static str),
+}
+
+/// The gateway; it goes with the test's runtime.
+#[derive(Clone)]
+pub struct Gateway {
+    pub port: u16,
+    harm: Arc<Mutex<Option<Harm>>>,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Gateway {
+    pub async fn start(socket: PathBuf, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gateway = Self {
+            port: listener.local_addr().unwrap().port(),
+            harm: Arc::default(),
+            seen: Arc::default(),
+        };
+        let shared = gateway.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (shared, socket, tls) = (shared.clone(), socket.clone(), tls.clone());
+                tokio::spawn(async move { shared.serve(client, &socket, tls).await });
+            }
+        });
+        gateway
+    }
+
+    /// Does this once, to the next connection that gives the occasion.
+    pub fn harm(&self, harm: Harm) {
+        *self.harm.lock().unwrap() = Some(harm);
+    }
+
+    /// Whether the harm was done.
+    pub fn is_done(&self) -> bool {
+        self.harm.lock().unwrap().is_none()
+    }
+
+    /// What clients said on the wire.
+    pub fn seen(&self) -> Vec<u8> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    async fn serve(&self, mut client: TcpStream, socket: &PathBuf, tls: Option<TlsAcceptor>) {
+        let server = UnixStream::connect(socket).await.unwrap();
+        let Some(tls) = tls else {
+            return self.pass(client, server).await;
+        };
+        let mut request = [0; 8];
+        client.read_exact(&mut request).await.unwrap();
+        assert_eq!(
+            &request[4..],
+            80_877_103_u32.to_be_bytes(),
+            "a request for TLS"
+        );
+        client.write_all(b"S").await.unwrap();
+        // Whoever does not like the certificate leaves.
+        if let Ok(client) = tls.accept(client).await {
+            self.pass(client, server).await;
+        }
+    }
+
+    async fn pass(&self, client: impl AsyncRead + AsyncWrite, server: UnixStream) {
+        let (mut from_client, mut to_client) = tokio::io::split(client);
+        let (mut from_server, mut to_server) = server.into_split();
+        let cut = tokio::sync::Notify::new();
+        let up = async {
+            // What came before, as statements may come in pieces.
+            let mut said = Vec::new();
+            let mut buffer = vec![0; 16 << 10];
+            loop {
+                let length = from_client.read(&mut buffer).await.unwrap_or(0);
+                let piece = &buffer[..length];
+                self.seen
+                    .lock()
+                    .unwrap()
+                    .extend_from_slice(&piece[..length.min(512)]);
+                said.extend_from_slice(piece);
+                let harm = self.occasion(&said);
+                match &harm {
+                    Some(Harm::CutBefore(_)) => return,
+                    Some(Harm::StallBefore(_)) => std::future::pending().await,
+                    _ => {}
+                }
+                said.drain(..said.len().saturating_sub(64));
+                if harm.is_some() {
+                    cut.notify_one();
+                }
+                if length == 0 || to_server.write_all(piece).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let down = async {
+            let mut buffer = vec![0; 16 << 10];
+            loop {
+                let length = tokio::select! {
+                    biased;
+                    // The server's answer is read, and kept.
+                    () = cut.notified() => {
+                        let _ = from_server.read(&mut buffer).await;
+                        return;
+                    }
+                    length = from_server.read(&mut buffer) => length.unwrap_or(0),
+                };
+                if length == 0 || to_client.write_all(&buffer[..length]).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! { () = up => {}, () = down => {} }
+    }
+
+    /// The harm to do now.
+    fn occasion(&self, said: &[u8]) -> Option<Harm> {
+        let mut harm = self.harm.lock().unwrap();
+        let at = match harm.as_ref()? {
+            Harm::CutBefore(at) | Harm::CutAfter(at) | Harm::StallBefore(at) => at.as_bytes(),
+        };
+        let heard = said.windows(at.len()).any(|window| window == at);
+        if heard { harm.take() } else { None }
+    }
+}

@@ -1,0 +1,75 @@
+//! Memory does not grow with the window.
+
+use super::fixture::Fixture;
+use super::gateway::Harm;
+use crate::rows::{lines, row, run};
+use bytes::Bytes;
+use millrace_exports::destination::Destination;
+use serde_json::{Value, json};
+
+const ROWS: u64 = 200_000;
+const BATCH: u64 = 500;
+/// Far less than the rows have, and more than other tests of this binary take meanwhile.
+const GROWTH_BYTES_MAX: u64 = 64 << 20;
+
+/// The row of this number, with half a kilobyte more in it.
+fn long_row(number: u64) -> Value {
+    let mut row = row(number);
+    row["properties"]["more"] = json!("x".repeat(512));
+    row
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+async fn fill(destination: &dyn Destination) -> u64 {
+    let mut delivery = destination.begin(&run(0), 1).await.unwrap();
+    let (before, mut most, mut bytes) = (resident_bytes(), 0, 0);
+    for first in (0..ROWS).step_by(BATCH as usize) {
+        let lines = Bytes::from(lines((first..first + BATCH).map(long_row)));
+        bytes += lines.len() as u64;
+        delivery.write(lines).await.unwrap();
+        most = most.max(resident_bytes());
+    }
+    delivery.end_part(ROWS).await.unwrap();
+    let outcome = delivery.publish().await.unwrap();
+    assert_eq!(outcome.rows, Some(ROWS));
+    let growth = most.saturating_sub(before);
+    assert!(growth < GROWTH_BYTES_MAX, "{growth} of {bytes} bytes");
+    bytes
+}
+
+#[tokio::test]
+async fn two_hundred_thousand_rows_take_bounded_memory() {
+    let fixture = Fixture::new().await;
+    for destination in fixture.all().await {
+        let bytes = fill(&*destination).await;
+        assert!(bytes > 2 * GROWTH_BYTES_MAX, "{bytes} bytes say nothing");
+        assert_eq!(fixture.text("SELECT count(*) FROM events").await, "200000");
+        fixture
+            .execute("DROP TABLE events, events_millrace_runs")
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_nothing_keeps_us_waiting() {
+    let mut fixture = Fixture::new().await;
+    fixture.limits.stall = std::time::Duration::from_millis(100);
+    let postgres = fixture.postgres();
+    let mut delivery = postgres.begin(&run(0), 1).await.unwrap();
+    fixture.gateway.harm(Harm::StallBefore("user 7"));
+    let mut taken = 0;
+    let refused = loop {
+        let lines = Bytes::from(lines((0..BATCH).map(row)));
+        taken += lines.len();
+        match delivery.write(lines).await {
+            Ok(()) => assert!(taken < 256 << 20, "it takes all"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.outlook, millrace_exports::Outlook::Retry);
+}

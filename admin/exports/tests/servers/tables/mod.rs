@@ -1,0 +1,12 @@
+//! Tables in PostgreSQL, and what of Redshift can be tried there.
+
+mod arriving;
+mod failing;
+mod fixture;
+mod gateway;
+mod interrupted;
+mod memory;
+mod redshift;
+mod shapes;
+mod steps;
+mod tls;

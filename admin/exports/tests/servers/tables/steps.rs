@@ -1,0 +1,61 @@
+//! The test of a destination.
+
+use super::fixture::{Fixture, WRONG_PASSWORD, refusal};
+use millrace_exports::destination::TestStep::{self, Authenticate, Delete, Find, Reach, Write};
+
+const TABLES: &str =
+    "SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
+
+#[tokio::test]
+async fn all_steps_succeed_and_leave_nothing() {
+    let fixture = Fixture::new().await;
+    for destination in fixture.all().await {
+        // A second time as well.
+        for _ in 0..2 {
+            for step in destination.test_steps() {
+                destination.test(*step).await.unwrap();
+                let tables = if *step == Write { "1" } else { "0" };
+                assert_eq!(fixture.text(TABLES).await, tables, "{step:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_step_that_cannot_succeed_says_so() {
+    type Spoil = fn(&mut Fixture);
+    let table: [(Spoil, TestStep); 5] = [
+        (|fixture| fixture.set("port", 1), Reach),
+        (
+            |fixture| WRONG_PASSWORD.clone_into(&mut fixture.password),
+            Authenticate,
+        ),
+        (|fixture| fixture.set("database", "missing"), Find),
+        (|fixture| fixture.set("schema", "missing"), Find),
+        (|fixture| fixture.set("schema", "pg_catalog"), Write),
+    ];
+    for (spoil, expected) in table {
+        let mut fixture = Fixture::new().await;
+        spoil(&mut fixture);
+        for destination in [&fixture.postgres() as &dyn millrace_exports::destination::Destination]
+        {
+            for step in [Reach, Authenticate, Find, Write, Delete] {
+                let outcome = destination.test(step).await;
+                if step == expected {
+                    refusal(outcome);
+                    break;
+                }
+                outcome.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_events_do_not_fit_into_is_found_by_the_test() {
+    let fixture = Fixture::new().await;
+    fixture.execute("CREATE TABLE events (id integer)").await;
+    let destination = fixture.postgres();
+    let error = refusal(millrace_exports::destination::Destination::test(&destination, Find).await);
+    assert!(error.message.contains("it has no uuid"), "{error}");
+}
