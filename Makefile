@@ -44,42 +44,52 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 
 .PHONY: torture-log
 torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read
-	MILLRACE_LOG_CASES=24000 MILLRACE_LOG_DAMAGE_BYTES=65536 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-log --test it -- --nocapture whatever_happens each_damaged_byte
-	MILLRACE_FUZZ_RUNS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-fuzz --test it -- --nocapture
+	MILLRACE_LOG_CASES=24000 MILLRACE_LOG_DAMAGE_BYTES=65536 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-log --test it -- --nocapture whatever_happens each_damaged_byte
+	MILLRACE_FUZZ_RUNS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace-fuzz --test it -- --nocapture
 
 .PHONY: torture-crash
 torture-crash: # Kill servers at random and at every fail point, and count what they acknowledged
 	cargo build -p millrace -p millrace-load --features millrace/failpoints
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash \
-		--server "$$target/debug/millrace" --jobs 4 --kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+		--server "$$target/debug/millrace" --jobs 4 \
+		--kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
 
 .PHONY: torture-power
-torture-power: # Cut the power of disks instead: loop-mounted ext4, both ours and ClickHouse's; needs root
+torture-power: # Cut the power of loop-mounted disks, ours and ClickHouse's; needs root
 	cargo build -p millrace -p millrace-load --features millrace/failpoints
 	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash --power \
-		--server "$$target/debug/millrace" --jobs 4 --kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+		--server "$$target/debug/millrace" --jobs 4 \
+		--kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
 
 .PHONY: torture-away
 torture-away: # Take ClickHouse away in every way, each for two minutes
-	MILLRACE_AWAY_SECONDS=120 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
+	MILLRACE_AWAY_SECONDS=120 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
 
 .PHONY: fuzz
 fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=100000000
-	@cargo fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz --version $(FUZZ_VERSION)
+	@cargo fuzz --version >/dev/null 2>&1 || \
+		cargo install --locked --quiet cargo-fuzz --version $(FUZZ_VERSION)
 	mkdir -p ingest/fuzz/libfuzzer/found/$(TARGET)
 	cargo +nightly fuzz run --fuzz-dir ingest/fuzz/libfuzzer --sanitizer $(SANITIZER) $(TARGET) \
-		ingest/fuzz/libfuzzer/found/$(TARGET) ingest/fuzz/corpus/$(TARGET) -- -runs=$(RUNS) -max_len=2048 -print_final_stats=1
+		ingest/fuzz/libfuzzer/found/$(TARGET) ingest/fuzz/corpus/$(TARGET) \
+		-- -runs=$(RUNS) -max_len=2048 -print_final_stats=1
 
 .PHONY: check
 check: ## Format, lints, dependency rules, advisories
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
-	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || cargo install --locked --quiet cargo-deny --version $(DENY_VERSION)
+	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || \
+		cargo install --locked --quiet cargo-deny --version $(DENY_VERSION)
 	cargo deny check bans licenses sources
 ifeq ($(ADVISORIES),)
-	@echo "NOT CHECKED: advisories beyond the versions in deny.toml; ADVISORIES=<copy of RustSec's database> does"
+	@echo "NOT CHECKED: advisories beyond the versions in deny.toml;" \
+		"ADVISORIES=<copy of RustSec's database> does"
 else
-	@cargo audit --version 2>/dev/null | grep -q ' $(AUDIT_VERSION)$$' || cargo install --locked --quiet cargo-audit --version $(AUDIT_VERSION)
+	@cargo audit --version 2>/dev/null | grep -q ' $(AUDIT_VERSION)$$' || \
+		cargo install --locked --quiet cargo-audit --version $(AUDIT_VERSION)
 	cargo audit --db $(ADVISORIES) --no-fetch --stale --deny warnings
 endif
 
@@ -109,5 +119,6 @@ help:
 	@awk 'BEGIN {FS = ":.*## "} /^## / {printf "\n%s\n", substr($$0, 4)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(ENGINE): deploy/embedded/package-lock.json
+	@echo "Fetching the embedded ClickHouse (178 MB), once"
 	npm ci --prefix deploy/embedded --no-audit --no-fund --silent
 	@touch $@

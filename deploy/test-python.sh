@@ -4,13 +4,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-requirements=(load-tests/clients/requirements.txt admin/tests/requirements.txt)
+requirements=(load-tests/clients/requirements.txt admin/tests/requirements.txt admin/exports/tests/requirements.txt)
 folder=.test-env/python
 stamp=$folder/.installed
 mkdir -p .test-env
 exec 9>.test-env/python.lock
 flock 9
 if ! cat "${requirements[@]}" | cmp -s - "$stamp"; then
+    echo "Fetching Python packages for the tests" >&2
     python3 -m venv "$folder" >&2
     "$folder/bin/pip" install --quiet --disable-pip-version-check "${requirements[@]/#/--requirement=}" >&2
     cat "${requirements[@]}" >"$stamp"

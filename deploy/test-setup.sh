@@ -14,25 +14,37 @@ for proxy in haproxy nginx; do
     [[ -x /usr/sbin/$proxy ]] || command -v "$proxy" >/dev/null || packages+=("$proxy")
 done
 command -v faketime >/dev/null || packages+=(faketime)
+promtool=.test-env/prometheus/promtool
+needs_promtool=
+[[ -x $promtool ]] || command -v promtool >/dev/null || needs_promtool=promtool
+if [[ ${packages[*]} || $needs_promtool ]] && ! command -v apt-get >/dev/null; then
+    echo "The tests need ${packages[*]} $needs_promtool, as Debian calls them. There is no apt-get here to" \
+        "install them: do that by other means, and run this again." >&2
+    exit 1
+fi
 if ((${#packages[@]})); then
-    echo "Installing ${packages[*]} for the tests"
+    echo "Installing ${packages[*]} for the tests, which takes a minute or two"
     sudo=()
     ((EUID == 0)) || sudo=(sudo)
     "${sudo[@]}" apt-get update -qq
     # Without these the packages start servers of their own.
     policy=/usr/sbin/policy-rc.d
+    made_policy=
     if [[ ! -e $policy ]]; then
+        made_policy=yes
         trap '"${sudo[@]}" rm -f "$policy"' EXIT
         printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
         "${sudo[@]}" chmod +x "$policy"
     fi
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive PG_CLUSTER_CONF_ROOT=/nonexistent \
         apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+    # Now: there is one trap only, and services of later packages are to start.
+    [[ ! $made_policy ]] || "${sudo[@]}" rm -f "$policy"
 fi
 
 # Prometheus' checker of rules, out of its package: installed, that would start a server.
-promtool=.test-env/prometheus/promtool
-if [[ ! -x $promtool ]] && ! command -v promtool >/dev/null; then
+if [[ $needs_promtool ]]; then
+    echo "Fetching Prometheus' promtool for the tests"
     package=$(mktemp -d)
     trap 'rm -r "$package"' EXIT
     mkdir -p "${promtool%/*}"
@@ -46,10 +58,22 @@ fi
 # Python clients and servers, in an environment of their own.
 deploy/test-python.sh >/dev/null
 
-# Node clients.
-lock=load-tests/clients/package-lock.json
-stamp=load-tests/clients/node_modules/.installed
-if [[ -f $lock ]] && ! cmp -s "$lock" "$stamp"; then
-    npm ci --prefix load-tests/clients --no-audit --no-fund --silent
-    cp "$lock" "$stamp"
+# Node clients, and servers in Node.
+for folder in load-tests/clients admin/exports/tests/npm; do
+    lock=$folder/package-lock.json
+    stamp=$folder/node_modules/.installed
+    if [[ -f $lock ]] && ! cmp -s "$lock" "$stamp"; then
+        echo "Fetching Node packages for the tests: $folder"
+        npm ci --prefix "$folder" --no-audit --no-fund --silent
+        cp "$lock" "$stamp"
+    fi
+done
+
+# A server that speaks S3, in Rust. Not a library of the tests: what it is built of is not to be in
+# our lock.
+s3s_version=0.14.1
+s3s=.test-env/s3s-fs
+if [[ $("$s3s/bin/s3s-fs" --version 2>/dev/null) != *" $s3s_version" ]]; then
+    echo "Building a server that speaks S3 for the tests; this takes minutes"
+    cargo install --locked --quiet --root "$s3s" s3s-fs --version "$s3s_version" --features binary
 fi

@@ -2,6 +2,7 @@
 //! catalog of its own, so that nothing it does holds events up.
 
 use crate::config::Config;
+use crate::nodes;
 use crate::open;
 use crate::secret_key;
 use anyhow::{Context, anyhow};
@@ -124,6 +125,7 @@ fn serve(
                 served.context("the admin API stopped")
             }
             never = look(&catalog, catalog_answers) => match never {},
+            never = nodes::watch(&catalog) => match never {},
         }
     });
     runtime.shutdown_background();
@@ -141,6 +143,12 @@ async fn look(catalog: &Catalog, answers: &AtomicBool) -> Infallible {
     }
 }
 
+/// Sends mail, if it is configured.
+#[must_use]
+pub fn outbox(config: &Config) -> Option<Outbox> {
+    config.mail.clone().map(Outbox::new)
+}
+
 /// What the API works with, as configured.
 fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
     let mut services = Services::new(catalog, secret_key);
@@ -155,7 +163,7 @@ fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Service
         ..ApiConfig::default()
     };
     services.probe.allow_private = config.allow_private_destinations;
-    services.outbox = config.mail.clone().map(Outbox::new);
+    services.outbox = outbox(config);
     services.plugin_catalogue = PluginCatalogue::new(config.plugin_catalogue.clone());
     if config.dns_nameserver.is_some() {
         services.dns = Dns::new(config.dns_nameserver);

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::commands::{
-    backup, invites, keys, log, members, migrations, organizations, purge, rejected,
+    backup, invites, keys, log, members, migrations, nodes, organizations, purge, rejected, secrets,
 };
 use crate::config::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -81,9 +81,15 @@ pub enum Command {
     /// Decide on imports of past events beyond what anyone may import
     #[command(subcommand)]
     Migrations(migrations::Command),
+    /// List the nodes that take events and how far each has shipped, and forget one that is gone
+    #[command(subcommand)]
+    Nodes(nodes::Command),
     /// Look at events that were refused, and send them again
     #[command(subcommand)]
     Rejected(rejected::Command),
+    /// The key that secrets of destinations are encrypted with
+    #[command(subcommand)]
+    Secrets(secrets::Command),
     /// Delete the events of projects that were deleted
     Purge(purge::Purge),
     /// Copy what a server of this folder keeps into another one, while it runs

@@ -92,20 +92,25 @@ pub struct Banner<'a> {
     pub credentials: &'a Credentials,
     /// Where it is kept.
     pub path: &'a Path,
-    /// Whether the personal key is new and shown here for the only time.
-    pub first_start: bool,
+    /// Whether the personal key is shown, and not only where it is: what is printed elsewhere than to a
+    /// person is kept, by a journal or for a container, and read by others.
+    pub shows_personal_key: bool,
 }
 
 impl fmt::Display for Banner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let c = self.credentials;
         writeln!(f, "\nMillrace {} is running.\n", env!("CARGO_PKG_VERSION"))?;
-        let personal = match (self.first_start, c.personal_api_key.is_empty()) {
-            (true, _) => format!("{} (shown once)", c.personal_api_key),
-            (false, false) => format!("in {}", self.path.display()),
-            (false, true) => {
-                "shown at the first start; `millrace keys create` makes another".to_owned()
-            }
+        let personal = if c.personal_api_key.is_empty() {
+            "not kept; `millrace keys create --user EMAIL` makes another".to_owned()
+        } else if self.shows_personal_key {
+            format!(
+                "{} (shown once, kept in {})",
+                c.personal_api_key,
+                self.path.display()
+            )
+        } else {
+            format!("in {}", self.path.display())
         };
         let lines = [
             (
@@ -156,4 +161,50 @@ fn curl_line(credentials: &Credentials) -> String {
         r#"curl {}/batch/ -H 'Content-Type: application/json' -d '{{"api_key":"{}","batch":[{{"event":"hello","distinct_id":"me"}}]}}'"#,
         credentials.ingest_url, credentials.project_api_key
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_personal_key_is_shown_to_a_person_and_otherwise_where_it_is() {
+        let path = Path::new("data/credentials.json");
+        let table = [
+            (
+                "phx_secret",
+                true,
+                "phx_secret (shown once, kept in data/credentials.json)",
+            ),
+            ("phx_secret", false, "in data/credentials.json"),
+            (
+                "",
+                true,
+                "not kept; `millrace keys create --user EMAIL` makes another",
+            ),
+            (
+                "",
+                false,
+                "not kept; `millrace keys create --user EMAIL` makes another",
+            ),
+        ];
+        for (key, shows_personal_key, expected) in table {
+            let credentials = Credentials {
+                admin_url: "http://127.0.0.1:8010".to_owned(),
+                personal_api_key: key.to_owned(),
+                ..Credentials::default()
+            };
+            let banner = Banner {
+                credentials: &credentials,
+                path,
+                shows_personal_key,
+            };
+            let text = banner.to_string();
+            let shown = text
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("Personal key"));
+            assert_eq!(shown.unwrap().trim(), expected);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
 use millrace_ingest::keys::Keys;
+use millrace_ingest::watermark::{Node, RunningNode};
 use millrace_ingest::{Deps, Readiness, Server, ServerConfig};
 use millrace_pipeline::ship::{self, ShipOptions};
 use millrace_pipeline::{Pipeline, PipelineOptions, Running};
@@ -24,8 +25,10 @@ const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// Bytes of requests that may wait for a commit, per lane.
 const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// What is left to shipping of a grace period that connections used up: enough for its last notes.
-const SHIP_TIME_MIN: Duration = Duration::from_secs(1);
+/// How long shipping may take, when the grace period is over, to note what it has done.
+const LAST_NOTES_TIME: Duration = Duration::from_secs(1);
+/// How long to wait before the catalog is asked again to note this node.
+const REGISTER_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest and longest wait between two tries to make the tables.
 const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
 const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -35,6 +38,8 @@ pub struct Accepting {
     server: Server,
     pipeline: Pipeline,
     running: Running,
+    node: RunningNode,
+    node_name: String,
 }
 
 /// Ingestion that runs.
@@ -42,16 +47,19 @@ pub struct Ingest {
     server: Server,
     pipeline: Pipeline,
     running: Running,
+    node: RunningNode,
     shippers: JoinSet<Result<(), ship::ShipError>>,
-    stop_shippers: watch::Sender<bool>,
+    /// Set to what is left of the grace period.
+    stop_shippers: watch::Sender<Option<Duration>>,
 }
 
 impl Accepting {
-    /// Opens the log and listens.
+    /// Opens the log, has this node counted among those that exports wait for, and listens.
     ///
     /// # Errors
-    /// When the log cannot be opened, or the address is busy.
-    pub fn start(
+    /// When the log cannot be opened, or the address is busy. While the catalog cannot note the node
+    /// it waits.
+    pub async fn start(
         config: &Config,
         catalog: &Catalog,
         readiness: &Readiness,
@@ -78,6 +86,11 @@ impl Accepting {
         tokio::spawn(keys.clone().watch_changes());
         let known = keys.clone();
         readiness.require("catalog", move || known.failure());
+        let node_name = data_dir::node_name(&config.data_dir)?;
+        // Before the first request, as exports could otherwise pass what it brings.
+        let node = register(catalog, &node_name).await;
+        let arrivals = node.arrivals();
+        let node = node.run(pipeline.clone(), Arc::new(SystemClock));
         let server_config = ServerConfig {
             workers: config.workers,
             trusted_proxies: config.trusted_proxies.clone(),
@@ -90,13 +103,21 @@ impl Accepting {
             pipeline: pipeline.clone(),
             clock: Arc::new(SystemClock),
             readiness: readiness.clone(),
+            arrivals,
         };
-        let server = Server::start(server_config, deps)
-            .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
+        let server = match Server::start(server_config, deps) {
+            Ok(server) => server,
+            Err(error) => {
+                node.stop().await;
+                bail!("{error}, or give another address with --ingest-addr")
+            }
+        };
         Ok(Self {
             server,
             pipeline,
             running,
+            node,
+            node_name,
         })
     }
 
@@ -105,15 +126,26 @@ impl Accepting {
         self.server.addr()
     }
 
-    /// Starts the shippers to the ClickHouse that the credentials name.
+    /// Ends before it is known where events go: whoever sent some is answered, and the next start ships
+    /// them.
     ///
     /// # Errors
-    /// When the node's name cannot be kept in the data folder.
-    pub fn ship(self, config: &Config, credentials: &Credentials) -> anyhow::Result<Ingest> {
+    /// When a commit thread panicked.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.server.run(std::future::ready(())).await;
+        finish_commits(self.running).await?;
+        self.node.stop().await;
+        Ok(())
+    }
+
+    /// Starts the shippers to the ClickHouse that the credentials name.
+    pub fn ship(self, config: &Config, credentials: &Credentials) -> Ingest {
         let Self {
             server,
             pipeline,
             mut running,
+            node,
+            node_name,
         } = self;
         let mut settings = open::embedded_settings(credentials);
         if let Engine::Server { cluster, .. } = &config.engine {
@@ -121,16 +153,17 @@ impl Accepting {
         }
         let clickhouse = ClickHouse::new(&settings);
         tokio::spawn(migrate(clickhouse.clone()));
-        let node = data_dir::node_name(&config.data_dir)?;
-        let (stop_shippers, stopped) = watch::channel(false);
+        let (stop_shippers, stopped) = watch::channel(None);
         let mut shippers = JoinSet::new();
         for output in running.take_outputs() {
             report_recovery(&output);
             let poison_dir = config.data_dir.join("poison").join(output.lane.name());
-            let mut options = ShipOptions::of(output.lane, &node, poison_dir);
-            options.grace = Duration::from_secs(config.grace_seconds);
+            let options = ShipOptions::of(output.lane, &node_name, poison_dir);
             let mut stopped = stopped.clone();
-            let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
+            let stop = async move {
+                let left = stopped.wait_for(Option::is_some).await;
+                left.map_or(Duration::ZERO, |left| left.unwrap_or_default())
+            };
             shippers.spawn(ship::run(
                 options,
                 output,
@@ -139,13 +172,14 @@ impl Accepting {
                 stop,
             ));
         }
-        Ok(Ingest {
+        Ingest {
             server,
             pipeline,
             running,
+            node,
             shippers,
             stop_shippers,
-        })
+        }
     }
 }
 
@@ -161,6 +195,7 @@ impl Ingest {
             server,
             pipeline,
             running,
+            node,
             mut shippers,
             stop_shippers,
         } = self;
@@ -180,23 +215,50 @@ impl Ingest {
                 bail!("shipping stopped by itself");
             }
         }
-        tokio::task::spawn_blocking(|| running.stop())
-            .await
-            .context("a commit thread panicked")?;
-        stop_shippers.send_replace(true);
+        finish_commits(running).await?;
         // Connections and shipping share the grace period.
         let passed = stopping.try_recv().map_or(Duration::ZERO, |at: Instant| {
             at.elapsed().saturating_sub(drain)
         });
-        let left = grace.saturating_sub(passed).max(SHIP_TIME_MIN);
+        let left = grace.saturating_sub(passed);
+        stop_shippers.send_replace(Some(left));
         let shipped = async { while shippers.join_next().await.is_some() {} };
-        if tokio::time::timeout(left, shipped).await.is_err() {
+        if tokio::time::timeout(left + LAST_NOTES_TIME, shipped)
+            .await
+            .is_err()
+        {
             tracing::warn!(
                 "not everything was shipped in time; the rest ships after the next start"
             );
         }
+        node.stop().await;
         Ok(())
     }
+}
+
+/// Has the catalog count this node, as soon as it can.
+async fn register(catalog: &Catalog, name: &str) -> Node {
+    loop {
+        match Node::register(catalog.clone(), name.to_owned(), host_name()).await {
+            Ok(node) => return node,
+            Err(error) => tracing::error!(
+                "no events are taken until the catalog has noted that this node takes them: {error}"
+            ),
+        }
+        tokio::time::sleep(REGISTER_PAUSE).await;
+    }
+}
+
+/// This machine, for people who look at a list of nodes; empty where it cannot be told.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Waits until all that was handed over is on disk.
+async fn finish_commits(running: Running) -> anyhow::Result<()> {
+    let stopped = tokio::task::spawn_blocking(|| running.stop()).await;
+    stopped.context("a commit thread panicked")
 }
 
 /// Makes the tables as soon as ClickHouse answers, so that they can be queried before the first
@@ -224,6 +286,8 @@ fn report_recovery(output: &millrace_pipeline::LaneOutput) {
     if let Some(cut) = &found.cut {
         tracing::info!(lane, at = %cut.position, bytes = cut.bytes, "cut an unfinished write, which was never acknowledged");
     }
+    // Always, so that there is a 0 to see.
+    metrics::counter!("millrace_log_damaged_total", "lane" => lane).increment(found.damages());
     if found.is_damaged() {
         tracing::error!(
             lane,

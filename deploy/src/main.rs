@@ -7,6 +7,7 @@
 //! | `ingest`, `admin`, `engine` | their parts |
 //! | `commands` | the operator's tools |
 //! | `credentials`, `logging`, `data_dir` | what every mode needs |
+//! | `nodes` | which node holds exports up, as metrics |
 //! | `room` | how full log and disks are, as metrics |
 
 #![forbid(unsafe_code)]
@@ -19,8 +20,10 @@ mod config;
 mod credentials;
 mod data_dir;
 mod engine;
+mod exports;
 mod ingest;
 mod logging;
+mod nodes;
 mod open;
 mod room;
 mod secret_key;
@@ -89,7 +92,9 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Members(command)) => commands::members::run(config, command),
         Some(Command::Invites(command)) => commands::invites::run(config, command),
         Some(Command::Migrations(command)) => commands::migrations::run(config, command),
+        Some(Command::Nodes(command)) => commands::nodes::run(config, command),
         Some(Command::Rejected(command)) => commands::rejected::run(config, command),
+        Some(Command::Secrets(command)) => commands::secrets::run(config, command),
         Some(Command::Purge(purge)) => commands::purge::run(config, *purge),
         Some(Command::Backup(backup)) => commands::backup::backup(config, backup),
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),

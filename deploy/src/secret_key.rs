@@ -7,7 +7,10 @@ use millrace_catalog::SecretKey;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Its file, in the data folder.
+const FILE: &str = "secret.key";
 
 /// The key of this installation.
 ///
@@ -20,8 +23,51 @@ pub fn find(config: &Config) -> anyhow::Result<SecretKey> {
     }
 }
 
+/// Makes another key the one of this installation; `reseal` is given it with the one before,
+/// and seals all secrets with it. A crash in between leaves both, and is mended by doing it again.
+///
+/// # Errors
+/// When the file cannot be written, or what `reseal` says.
+pub fn rotate(
+    dir: &Path,
+    reseal: impl FnOnce(&SecretKey) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let before = kept(dir)?;
+    let both = if before.is_alone() {
+        before
+            .successor()
+            .context("the system has no randomness for a new key")?
+    } else {
+        before
+    };
+    replace(dir, &both)?;
+    reseal(&both)?;
+    replace(dir, &both.alone())
+}
+
+fn replace(dir: &Path, key: &SecretKey) -> anyhow::Result<()> {
+    let path = dir.join(FILE);
+    let write = || -> std::io::Result<()> {
+        let temporary = written(dir, key)?;
+        std::fs::rename(temporary, &path)?;
+        File::open(dir)?.sync_all()
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes a key to a file that nobody reads yet.
+fn written(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
+    let temporary = dir.join(format!("{FILE}.{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true);
+    let mut file = options.mode(0o600).open(&temporary)?;
+    file.write_all(format!("{}\n", key.to_text()).as_bytes())?;
+    file.sync_all()?;
+    Ok(temporary)
+}
+
 fn kept(dir: &Path) -> anyhow::Result<SecretKey> {
-    let path = dir.join("secret.key");
+    let path = dir.join(FILE);
     match std::fs::read_to_string(&path) {
         Ok(text) => SecretKey::parse(&text).with_context(|| {
             format!(
@@ -38,13 +84,8 @@ fn kept(dir: &Path) -> anyhow::Result<SecretKey> {
 /// The file appears whole or not at all, and where two processes make one the first wins.
 fn make(dir: &Path, path: &Path) -> anyhow::Result<SecretKey> {
     let key = SecretKey::generate().context("the system has no randomness for a new key")?;
-    let temporary = dir.join(format!("secret.key.{}", std::process::id()));
     let write = || -> std::io::Result<()> {
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true);
-        let mut file = options.mode(0o600).open(&temporary)?;
-        file.write_all(format!("{}\n", key.to_text()).as_bytes())?;
-        file.sync_all()?;
+        let temporary = written(dir, &key)?;
         let linked = std::fs::hard_link(&temporary, path);
         std::fs::remove_file(&temporary)?;
         linked?;
@@ -74,5 +115,22 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         std::fs::write(&path, "nonsense").unwrap();
         kept(dir.path()).unwrap_err();
+    }
+
+    #[test]
+    fn a_rotation_that_was_cut_off_is_done_again() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let old = kept(dir.path()).unwrap();
+        rotate(dir.path(), |_| anyhow::bail!("cut off")).unwrap_err();
+        let both = kept(dir.path()).unwrap();
+        assert!(!both.is_alone() && both.to_text().contains(&old.to_text()));
+        rotate(dir.path(), |key| {
+            assert_eq!(key.to_text(), both.to_text(), "no third key is made");
+            Ok(())
+        })
+        .unwrap();
+        let new = kept(dir.path()).unwrap();
+        assert_eq!(new.to_text(), both.alone().to_text());
+        assert_ne!(new.to_text(), old.to_text());
     }
 }

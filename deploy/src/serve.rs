@@ -3,14 +3,18 @@
 use crate::admin::Admin;
 use crate::config::Config;
 use crate::credentials::{Banner, Credentials};
+use crate::exports::Exports;
 use crate::ingest::{Accepting, Ingest};
 use crate::signals::Stop;
 use crate::{bootstrap, data_dir, engine, open};
 use anyhow::{Context, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use millrace_catalog::Catalog;
 use millrace_embedded::Supervisor;
 use millrace_ingest::{HealthServer, Readiness};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// Threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
@@ -76,12 +80,9 @@ async fn until_stopped(
     prometheus: PrometheusHandle,
     mut stop: Stop,
 ) -> anyhow::Result<()> {
-    let up = tokio::select! {
-        up = Up::start(config, parts, prometheus) => up?,
-        () = stop.asked() => {
-            tracing::info!("stopped before it was up");
-            return Ok(());
-        }
+    let Some(up) = Up::start(config, parts, prometheus, &mut stop).await? else {
+        tracing::info!("stopped before it was up");
+        return Ok(());
     };
     up.until_the_end(config, stop).await
 }
@@ -106,27 +107,57 @@ pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
 struct Up {
     ingest: Option<Ingest>,
     admin: Option<Admin>,
+    exports: Option<Exports>,
     engine: Option<Supervisor>,
     /// Ends when the process does.
     _health: HealthServer,
 }
 
+/// What has to be there before anything listens.
+struct Opened {
+    catalog: Catalog,
+    credentials: Credentials,
+    is_first_start: bool,
+}
+
+impl Opened {
+    async fn new(config: &Config, path: &Path) -> anyhow::Result<Self> {
+        let catalog = open::catalog(config).await?;
+        let mut credentials = Credentials::load(path)?.unwrap_or_default();
+        let is_first_start = bootstrap::run(&catalog, path, &mut credentials).await?;
+        Ok(Self {
+            catalog,
+            credentials,
+            is_first_start,
+        })
+    }
+}
+
 impl Up {
+    /// `None` if it was asked to stop meanwhile; what was under way by then is finished.
     async fn start(
         config: &Config,
         parts: Parts,
         prometheus: PrometheusHandle,
-    ) -> anyhow::Result<Self> {
+        stop: &mut Stop,
+    ) -> anyhow::Result<Option<Self>> {
         let path = config.credentials_path();
-        let catalog = open::catalog(config).await?;
-        let mut credentials = Credentials::load(&path)?.unwrap_or_default();
-        let first_start = bootstrap::run(&catalog, &path, &mut credentials).await?;
+        let opened = tokio::select! {
+            opened = Opened::new(config, &path) => opened?,
+            () = stop.asked() => return Ok(None),
+        };
+        let Opened {
+            catalog,
+            mut credentials,
+            is_first_start,
+        } = opened;
         let readiness = Readiness::new();
         let health = HealthServer::start(config.health_addr, readiness.clone(), prometheus)
             .with_context(|| cannot_listen(config.health_addr, "--health-addr"))?;
         credentials.health_url = format!("http://{}", health.addr());
         let (mut admin, mut engine, mut ingest) = (None, None, None);
         if parts.admin {
+            make_export_root(config)?;
             let started = Admin::start(config)
                 .with_context(|| cannot_listen(config.admin_addr, "--admin-addr"))?;
             credentials.admin_url = format!("http://{}", started.addr());
@@ -137,26 +168,35 @@ impl Up {
             admin = Some(started);
         }
         if parts.ingest {
-            let started = Accepting::start(config, &catalog, &readiness)?;
+            let started = Accepting::start(config, &catalog, &readiness).await?;
             credentials.ingest_url = public_url(config, started.addr());
-            engine = engine::start(config, &mut credentials).await?;
-            ingest = Some(started.ship(config, &credentials)?);
+            // Requests are answered by now.
+            engine = tokio::select! {
+                engine = engine::start(config, &mut credentials) => engine?,
+                () = stop.asked() => return finish(started, admin).await,
+            };
+            ingest = Some(started.ship(config, &credentials));
         }
         credentials.store(&path)?;
+        let exports = match parts.admin && config.export_runs_max > 0 {
+            true => exports(config)?,
+            false => None,
+        };
         crate::print(
             &Banner {
                 credentials: &credentials,
                 path: &path,
-                first_start,
+                shows_personal_key: is_first_start && std::io::stdout().is_terminal(),
             }
             .to_string(),
         );
-        Ok(Self {
+        Ok(Some(Self {
             ingest,
             admin,
+            exports,
             engine,
             _health: health,
-        })
+        }))
     }
 
     /// Waits for a signal or a failure, then drains.
@@ -164,6 +204,7 @@ impl Up {
         let Self {
             ingest,
             mut admin,
+            exports,
             engine,
             _health,
         } = self;
@@ -180,6 +221,9 @@ impl Up {
             std::mem::forget(engine);
             return outcome;
         }
+        if let Some(exports) = exports {
+            exports.stop().await;
+        }
         if let Some(admin) = admin {
             admin.stop().await?;
         }
@@ -191,6 +235,38 @@ impl Up {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Makes the folder that exports to files stay in: whoever named it wants it to be there.
+fn make_export_root(config: &Config) -> anyhow::Result<()> {
+    let Some(root) = &config.export_root else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(root)
+        .with_context(|| format!("cannot make export_root, {}", root.display()))
+}
+
+/// Runs batch exports where ClickHouse is known.
+fn exports(config: &Config) -> anyhow::Result<Option<Exports>> {
+    match open::clickhouse_settings(config) {
+        Ok(settings) => Exports::start(config, &settings).map(Some),
+        Err(error) => {
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "batch exports do not run here: give --clickhouse-url"
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// Ends what takes requests while ClickHouse is not up yet.
+async fn finish(accepting: Accepting, admin: Option<Admin>) -> anyhow::Result<Option<Up>> {
+    accepting.stop().await?;
+    if let Some(admin) = admin {
+        admin.stop().await?;
+    }
+    Ok(None)
 }
 
 fn recorder() -> anyhow::Result<PrometheusHandle> {

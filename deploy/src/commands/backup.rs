@@ -5,10 +5,12 @@
 //! | `clickhouse/` | ClickHouse's own `BACKUP`: everything stored before it began |
 //! | `catalog.db` | SQLite's `VACUUM INTO`, afterwards: it knows the project of every event |
 //! | `secret.key`, `credentials.json`, `poison/` | copied |
+//! | `whole` | written last: what lacks it was cut off |
 //!
 //! Two things stay out. The log: what is in it is on its way to ClickHouse, and sent again by a
 //! second server it would be stored twice. The node's name: it is part of the tokens by which
-//! ClickHouse knows an insert that it has, so two servers of one name would lose rows.
+//! ClickHouse knows an insert that it has, so two servers of one name would lose rows. Nor do exports
+//! of the new server wait for the old node.
 
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
@@ -26,6 +28,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long ClickHouse may take to answer after its start.
 const START_WAIT: Duration = Duration::from_secs(60);
+/// Says that a backup is whole, and which version made it.
+const WHOLE: &str = "whole";
 /// What is copied as it is, where it is there.
 const KEPT: [&str; 3] = ["secret.key", "credentials.json", "poison"];
 
@@ -68,7 +72,10 @@ pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
         let catalog = open::catalog(config).await?;
         catalog.copy_to(text(&to.join("catalog.db"))?).await?;
         keep(&config.data_dir, &to)?;
-        Ok(())
+        make_durable(&to)?;
+        let version = concat!(env!("CARGO_PKG_VERSION"), "\n");
+        fs::write(to.join(WHOLE), version).context("cannot say that it is whole")?;
+        make_durable(&to)
     });
     copied.with_context(|| format!("{} is no whole backup; delete it", to.display()))?;
     crate::print(&format!("{} is a whole backup.", to.display()));
@@ -82,9 +89,9 @@ pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
 pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
     only_embedded(config)?;
     let from = std::path::absolute(&restore.from)?;
-    if !from.join("catalog.db").exists() {
+    if !from.join(WHOLE).exists() {
         bail!(
-            "{} holds no backup; give the folder that `millrace backup` made",
+            "{} holds no whole backup; give a folder that `millrace backup` called whole",
             from.display()
         );
     }
@@ -99,6 +106,9 @@ pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
     let read = open::block_on(async {
         copy(&from.join("catalog.db"), &data_dir.join("catalog.db"))?;
         keep(&from, data_dir)?;
+        let catalog = open::catalog(config).await?;
+        catalog.retire_ingest_nodes().await?;
+        catalog.close().await?;
         let path = config.credentials_path();
         let mut credentials = Credentials::load(&path)?.unwrap_or_default();
         let engine = engine::start(config, &mut credentials).await?;
@@ -145,7 +155,7 @@ async fn until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()>
     }
 }
 
-/// Copies what is kept as it is; then all of the folder outlives a power cut.
+/// Copies what is kept as it is.
 fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
     for name in KEPT {
         let path = from.join(name);
@@ -153,7 +163,7 @@ fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
             copy(&path, &to.join(name))?;
         }
     }
-    make_durable(to)
+    Ok(())
 }
 
 /// Copies a file, or a folder with everything in it.
@@ -164,7 +174,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     if !from.is_dir() {
-        return fs::copy(from, to).map(drop);
+        return match fs::copy(from, to) {
+            // Somebody has looked after these rows meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            copied => copied.map(drop),
+        };
     }
     match fs::create_dir(to) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),

@@ -6,9 +6,11 @@ pub mod keys;
 pub mod log;
 pub mod members;
 pub mod migrations;
+pub mod nodes;
 pub mod organizations;
 pub mod purge;
 pub mod rejected;
+pub mod secrets;
 mod table;
 
 use crate::config::Config;

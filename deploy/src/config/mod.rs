@@ -106,6 +106,8 @@ pub struct Config {
     pub proxy_base_name: String,
     /// The folder that exports to files stay in.
     pub export_root: Option<PathBuf>,
+    /// Batch exports that run at a time; 0: none.
+    pub export_runs_max: usize,
     /// Whether exports may go to private networks.
     pub allow_private_destinations: bool,
     /// What secrets are encrypted with; `None`: a key of our own, in the data folder.
@@ -162,6 +164,7 @@ impl Config {
             plugin_catalogue: plugin_catalogue(settings.plugin_catalogue.as_deref())?,
             proxy_base_name: proxy_base_name(&settings.proxy_base_name)?,
             export_root: settings.export_root.as_deref().map(absolute).transpose()?,
+            export_runs_max: settings.export_runs_max,
             allow_private_destinations: settings.allow_private_destinations,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })

@@ -205,6 +205,15 @@ pub struct Settings {
     /// Folder that exports to files stay in; without it there are no such exports
     #[arg(long, global = true, env = "MILLRACE_EXPORT_ROOT", value_name = "DIR")]
     pub export_root: Option<PathBuf>,
+    /// Batch exports that run at a time; 0: other processes run them
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_EXPORT_RUNS_MAX",
+        value_name = "COUNT",
+        default_value_t = 2
+    )]
+    pub export_runs_max: usize,
     /// Let exports, and the checks of proxy records, go to private networks, too
     #[arg(
         long,

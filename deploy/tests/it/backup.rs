@@ -77,6 +77,8 @@ fn a_backup_of_a_running_server_becomes_a_new_one() {
     old.wait_for(events, "['before','after']");
     let node = |dir: &Path| std::fs::read_to_string(dir.join("node")).unwrap();
     assert_ne!(node(&new_dir), node(&old_dir), "no two nodes of one name");
+    // Exports of the new server do not wait for the old node.
+    crate::nodes::until_going(&new_dir);
 }
 
 #[test]
@@ -123,14 +125,17 @@ fn what_cannot_be_backed_up_or_restored_is_refused() {
     assert_refused(&restore(&copy, &dir), "name a new folder");
     assert_refused(
         &restore(&home.path().join("nothing"), &new),
-        "holds no backup",
+        "holds no whole backup",
     );
     assert!(server.stop().success());
     assert_refused(
         &backup(&dir, &home.path().join("other")),
         "start it with `millrace serve`",
     );
-    // A backup that lost a file is not taken for one.
+    // A backup that was cut off, or lost a file, is not taken for one.
+    std::fs::rename(copy.join("whole"), home.path().join("whole")).unwrap();
+    assert_refused(&restore(&copy, &new), "holds no whole backup");
+    std::fs::rename(home.path().join("whole"), copy.join("whole")).unwrap();
     let lost = copy.join("clickhouse/.backup");
     eventually("its list of files", || lost.exists().then_some(()));
     std::fs::remove_file(lost).unwrap();

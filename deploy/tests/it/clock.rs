@@ -4,6 +4,7 @@
 //! The server's clock is libfaketime's: it reads an offset from a file at every look at the time
 //! of day. Timers use another clock, which does not jump, as on a real machine.
 
+use crate::nodes::exports_watermark;
 use crate::server::{DEADLINE, Server, ask, eventually, get, on_own_ports, post, run};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -73,22 +74,32 @@ impl Clocked {
     }
 }
 
-/// Posts an event without a time, and waits until it is stored once with the time of the clock.
+/// Posts an event without a time, and waits until it is stored once with the time of the clock. Its
+/// `created_at` is no earlier than what exports may have passed, which is today.
 fn passes(server: &Server, name: &str, days: i32) {
     server.capture(&json!([{"event": name, "distinct_id": "a"}]));
-    let seconds = i64::from(days) * 86_400;
     let table = "millrace.events WHERE event";
     server.wait_for(&format!("SELECT count() FROM {table} = '{name}'"), "1");
-    for column in ["created_at", "timestamp"] {
+    for (column, days) in [("created_at", days.max(0)), ("timestamp", days)] {
         // The test's own clock is right; the engine's jumps, too.
         let sql = format!("SELECT toUnixTimestamp({column}) FROM {table} = '{name}'");
         let stored: i64 = server.query(&sql).parse().unwrap();
-        let expected = now_seconds() + seconds;
+        let expected = now_seconds() + i64::from(days) * 86_400;
         assert!(
             (stored - expected).abs() < NEAR_SECONDS,
             "{column} of {name}: {stored}, not {expected}"
         );
     }
+}
+
+/// A clock that is wrong for less than minutes takes exports neither ahead nor back.
+fn exports_go_with_the_real_time(clocked: &Clocked) {
+    let far = eventually("a watermark", || exports_watermark(&clocked.data_dir()));
+    let off = far / 1_000_000 - now_seconds();
+    assert!(
+        off.abs() < NEAR_SECONDS,
+        "exports may go up to {off} s from now"
+    );
 }
 
 fn now_seconds() -> i64 {
@@ -101,10 +112,12 @@ fn events_pass_whatever_the_clock_does_while_running_and_between_starts() {
     for (number, days) in DAYS.into_iter().enumerate() {
         clocked.set(days);
         passes(clocked.server(), &format!("running {number}"), days);
+        exports_go_with_the_real_time(&clocked);
     }
     for (number, days) in DAYS.into_iter().enumerate() {
         clocked.restart(days);
         passes(clocked.server(), &format!("started {number}"), days);
+        exports_go_with_the_real_time(&clocked);
     }
     let all = "SELECT count(), uniqExact(uuid) FROM millrace.events";
     assert_eq!(clocked.server().query(all), "14\t14", "none twice");

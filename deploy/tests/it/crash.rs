@@ -36,7 +36,10 @@ fn kill(kinds: &[Kind], kills: u32, folder_kills: u32, power: bool) -> Report {
         // Past the test's own output, which nobody sees when it passes.
         let _ = writeln!(std::io::stderr(), "\n\n{note}\n\n");
     }
-    assert!(report.is_clean(), "{report}");
+    if !report.is_clean() {
+        println!("kept: {}", dir.keep().display());
+        panic!("{report}");
+    }
     assert_eq!(report.kills(), u64::from(kills));
     println!("{report}");
     report

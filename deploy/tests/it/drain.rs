@@ -2,9 +2,10 @@
 //! two nodes behind a balancer restart without anybody noticing.
 
 use crate::away::stand::{Engine, Load, assert_all_acknowledged, exactly_once};
-use crate::server::{Server, eventually, get, on_addresses};
+use crate::server::{Server, eventually, free_address, get, on_addresses};
+use millrace_load::clickhouse::ClickHouse;
 use millrace_load::{Mode, Plan};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,12 +56,6 @@ impl Node {
         assert!(status.success(), "SIGTERM ends with {status}");
         asked.elapsed()
     }
-}
-
-/// An address that nobody listens on now.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// HAProxy with our configuration for these nodes; killed when dropped.
@@ -180,7 +175,7 @@ fn a_server_asked_to_stop_under_load_answers_everybody_and_loses_nothing() {
     load.until_acknowledged(EVENTS);
     // Connections that are refused are tried again; requests that were sent never are.
     assert_all_acknowledged(&load.end());
-    exactly_once(&ledger, &engine, "millrace.events");
+    exactly_once(&ledger, &engine.clickhouse(ClickHouse::TABLE));
 }
 
 #[test]
@@ -219,7 +214,7 @@ fn two_nodes_behind_a_balancer_restart_one_by_one_and_no_request_fails() {
     }
     load.until_acknowledged(EVENTS);
     assert_all_acknowledged(&load.end());
-    exactly_once(&ledger, &engine, "millrace.events");
+    exactly_once(&ledger, &engine.clickhouse(ClickHouse::TABLE));
 }
 
 /// Waits until the balancer has found the node again, so that the other may go.

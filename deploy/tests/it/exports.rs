@@ -1,6 +1,6 @@
 //! The options of batch exports, and the key of their secrets, in the real binary.
 
-use crate::server::{Server, ask};
+use crate::server::{Server, ask, millrace};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
@@ -53,4 +53,41 @@ fn a_key_that_is_configured_is_not_kept() {
     let new = to(&json!({ "type": "HTTP", "config": token }));
     assert_eq!(ask(&server, "POST", ALL, &new).0, 201);
     assert!(!dir.path().join("secret.key").exists());
+}
+
+#[test]
+fn secrets_get_another_key() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("secret.key");
+    let server = Server::start_mode("admin", dir.path(), &[]);
+    let token = json!({ "url": "https://in.example.com/", "token": "t" });
+    let new = to(&json!({ "type": "HTTP", "config": token }));
+    let (status, made) = ask(&server, "POST", ALL, &new);
+    assert_eq!(status, 201, "{made}");
+    drop(server);
+    let before = std::fs::read_to_string(&path).unwrap();
+    let rotate = || {
+        let mut command = millrace();
+        command.arg("--data-dir").arg(dir.path());
+        let output = command.args(["secrets", "rotate"]).output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let (done, printed) = rotate();
+    assert!(done && printed.contains("1 exports"), "{printed}");
+    let after = std::fs::read_to_string(&path).unwrap();
+    assert_ne!(after, before);
+    let server = Server::start_mode("admin", dir.path(), &[]);
+    // What is not given is as it was kept: it opens with the new key.
+    let renamed = json!({ "name": "Renamed", "destination": { "type": "HTTP" } });
+    let one = format!("{ALL}{}/", made["id"].as_str().unwrap());
+    assert_eq!(ask(&server, "PATCH", &one, &renamed).0, 200);
+    let test = json!({ "batch_export": made["id"] });
+    let (status, tested) = ask(&server, "POST", &format!("{ALL}test/"), &test);
+    assert_eq!(status, 200, "{tested}");
+    drop(server);
+    std::fs::write(&path, before).unwrap();
+    assert!(!rotate().0, "it is the wrong key");
 }

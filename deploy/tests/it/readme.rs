@@ -1,8 +1,8 @@
 //! The README's commands, run as they stand there.
 //!
-//! A block behind `<!-- run: NAME -->` is taken from the README, with the default addresses
-//! replaced by those of the test's own server, and run in the folder whose `millrace-data` the
-//! README speaks of.
+//! A block behind `<!-- run: NAME -->` is taken from the file, with the default addresses
+//! replaced by those of the test's own server, and run in the folder whose `millrace-data` it
+//! speaks of.
 
 use crate::server::Server;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,17 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// The code block with this name, for this server.
 fn block(name: &str, server: &Server) -> String {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    block_of("README.md", name, server)
+}
+
+/// The code block of a file with this name, for this server.
+pub fn block_of(file: &str, name: &str, server: &Server) -> String {
+    let text = std::fs::read_to_string(root().join(file)).unwrap();
     let marker = format!("<!-- run: {name} -->\n```");
-    let (_, rest) = readme
+    let (_, rest) = text
         .split_once(&marker)
-        .unwrap_or_else(|| panic!("the README has no block {name}"));
+        .unwrap_or_else(|| panic!("{file} has no block {name}"));
     let (_, rest) = rest.split_once('\n').unwrap();
     let (code, _) = rest.split_once("\n```").unwrap();
     code.replace("http://127.0.0.1:8000", &server.credential("ingest_url"))
@@ -34,7 +38,7 @@ fn block(name: &str, server: &Server) -> String {
 }
 
 /// Runs a command to its end and gives what it printed.
-fn output(command: &mut Command) -> String {
+pub fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {errors}");
@@ -109,6 +113,68 @@ fn the_readme_manages_an_organization() {
             "{scope} in {activity}"
         );
     }
+}
+
+/// What commands printed, JSON after JSON.
+fn printed(shell: &str, home: &TempDir) -> Vec<serde_json::Value> {
+    let shell = shell.replace("curl ", "curl --fail-with-body --silent --show-error ");
+    let printed = output(Command::new("bash").args(["-ec", &shell]).current_dir(home));
+    let values = serde_json::Deserializer::from_str(&printed).into_iter();
+    values.map(Result::unwrap).collect()
+}
+
+fn all_passed(tested: &serde_json::Value, count: usize) {
+    let steps = tested["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), count, "{tested}");
+    for step in steps {
+        assert_eq!(step["result"]["status"], "Passed", "{step}");
+    }
+}
+
+/// A process that ends with the test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_readme_exports_to_a_folder_and_to_s3() {
+    let (home, store) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    std::fs::create_dir(store.path().join("my-bucket")).unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let s3 = Command::new(root().join(".test-env/s3s-fs/bin/s3s-fs"))
+        .args(["--host", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--access-key", "AKIA", "--secret-key", "s3cret"])
+        .arg(store.path())
+        .spawn()
+        .unwrap();
+    let _s3 = Ended(s3);
+    let exports = home.path().join("exports");
+    let args = ["--export-root", exports.to_str().unwrap()];
+    let args = [&args[..], &["--allow-private-destinations=true"]].concat();
+    let server = Server::start_with(&home.path().join("millrace-data"), &args);
+    let shell = [block("admin key", &server), block("export folder", &server)].join("\n");
+    let [tested, runs] = printed(&shell, &home).try_into().unwrap();
+    all_passed(&tested, 3);
+    assert_eq!(runs["count"], 0, "{runs}");
+
+    let key = format!(r#""AKIA", "endpoint_url": "http://127.0.0.1:{port}", "#);
+    let to_s3 = block("export s3", &server)
+        .replace(r#""AKIA…", "#, &key)
+        .replace(r#""…""#, r#""s3cret""#);
+    crate::server::eventually("the S3 server", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+    });
+    let shell = [block("admin key", &server), to_s3].join("\n");
+    let [tested, backfilled] = printed(&shell, &home).try_into().unwrap();
+    all_passed(&tested, 5);
+    assert!(backfilled["backfill_id"].is_string(), "{backfilled}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -35,6 +36,12 @@ pub fn on_addresses(mode: &str, data_dir: &Path, ingest: &str, health: &str) -> 
         command.args([flag, "127.0.0.1:0"]);
     }
     command
+}
+
+/// An address that nobody listens on now.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
 }
 
 /// Runs a command of the binary to its end.

@@ -1,8 +1,12 @@
 //! SIGTERM ends it well, at any moment.
 
-use crate::server::{eventually, on_own_ports};
+use crate::server::{Server, eventually, free_address, get, on_addresses, on_own_ports};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 use tempfile::TempDir;
 
 /// What a start makes, in this order, from its first moment on.
@@ -28,4 +32,41 @@ fn a_server_that_is_still_starting_stops_when_asked() {
         let status = eventually("the server's end", || child.try_wait().unwrap());
         assert!(status.success(), "after {made_first}: {status}");
     }
+}
+
+#[test]
+fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
+    let dir = TempDir::new().unwrap();
+    let data_dir = dir.path().join("data");
+    let server = Server::start(&data_dir);
+    let key = server.credential("project_api_key");
+    assert!(server.stop().success());
+    let no_engine = dir.path().join("libchdb.so");
+    std::fs::write(&no_engine, "no library").unwrap();
+    let [ingest, health] = [free_address(), free_address()].map(|address| address.to_string());
+    let mut child = on_addresses("serve", &data_dir, &ingest, &health)
+        .arg("--libchdb")
+        .arg(&no_engine)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stream = eventually("a listener", || TcpStream::connect(&ingest).ok());
+    let body = json!({"api_key": key, "batch": [{"event": "slow", "distinct_id": "me"}]});
+    let (body, length) = (body.to_string(), body.to_string().len());
+    let head = format!("POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ready = format!("http://{health}/_health/ready");
+    eventually("the beginning of the end", || {
+        let (status, text) = get(&ready, &[]);
+        (status == 503 && text.contains("shutdown")).then_some(())
+    });
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    let status = eventually("the server's end", || child.try_wait().unwrap());
+    assert!(status.success(), "{status}");
+    let server = Server::start(&data_dir);
+    server.wait_for("SELECT event FROM millrace.events", "slow");
 }

@@ -1,25 +1,16 @@
 //! A row that the table refuses among others that it takes.
 
 use super::stand::Stand;
+use crate::readme::{block_of, output};
 use serde_json::{Value, json};
+use std::process::Command;
 
 #[test]
 fn a_bad_row_is_set_aside_with_its_reason_and_keeps_nobody_waiting() {
     let stand = Stand::start(&[]);
-    stand
-        .engine
-        .query("ALTER TABLE millrace.events ADD CONSTRAINT good CHECK event != 'bad'");
-    let event = |number: u32| {
-        let name = if number == 17 { "bad" } else { "good" };
-        json!({"event": name, "distinct_id": format!("user-{number}")})
-    };
-    let batch: Vec<Value> = (0..100).map(event).collect();
-    stand.server.capture(&json!(batch));
-    stand.server.wait_for(
-        "SELECT count(), uniqExact(uuid) FROM millrace.events",
-        "99\t99",
-    );
-    let files = std::fs::read_dir(stand.dir.path().join("ingest/poison/live")).unwrap();
+    stand.capture_with_one_bad();
+    let dir = stand.dir.path().join("ingest/poison/live");
+    let files = std::fs::read_dir(&dir).unwrap();
     let labels: Vec<_> = files
         .map(|file| file.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
@@ -34,8 +25,26 @@ fn a_bad_row_is_set_aside_with_its_reason_and_keeps_nobody_waiting() {
     let holds = |text: &[u8]| row.windows(text.len()).any(|window| window == text);
     assert!(holds(b"bad") && holds(b"user-17"), "{row:?}");
     // What comes after is none the worse.
-    stand.server.capture(&json!([event(18)]));
     stand
         .server
-        .wait_for("SELECT count() FROM millrace.events", "100");
+        .capture(&json!([{"event": "good", "distinct_id": "me"}]));
+    stand.wait_for_rows(100);
+    insert_as_the_runbook_says(&stand);
+    stand.wait_for_rows(101);
+    let left = std::fs::read_dir(dir).unwrap();
+    assert_eq!(left.count(), 0, "files of rows that are stored");
+}
+
+fn insert_as_the_runbook_says(stand: &Stand) {
+    let insert = block_of("deploy/RUNBOOK.md", "set aside", &stand.server);
+    let mut shell = Command::new("bash");
+    shell.args(["-ec", &insert]);
+    shell.env("MILLRACE_DATA_DIR", stand.dir.path().join("ingest"));
+    let refused = shell.output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stdout);
+    assert!(said.contains("VIOLATED_CONSTRAINT"), "{refused:?}");
+    stand
+        .engine
+        .query("ALTER TABLE millrace.events DROP CONSTRAINT good");
+    assert_eq!(output(&mut shell), "");
 }

@@ -1,12 +1,13 @@
 //! Everything that takes part: engine, proxy, server, load and ledger.
 
-use crate::server::{Server, eventually, get, millrace};
+use crate::server::{Server, eventually, millrace};
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::ledger::Ledger;
+use millrace_load::metrics;
 use millrace_load::proxy::Proxy;
 use millrace_load::{Mode, Plan, Progress, Stop, Summary, run_observed, verify};
 use rustix::process::{Signal, kill_process_group};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,16 @@ impl Engine {
             .unwrap()
             .trim_end()
             .to_owned()
+    }
+
+    /// How to ask it for a table's rows.
+    pub fn clickhouse(&self, table: &str) -> ClickHouse {
+        ClickHouse {
+            url: self.url.clone(),
+            user: USER.to_owned(),
+            password: PASSWORD.to_owned(),
+            table: table.to_owned(),
+        }
     }
 
     /// Stops merges of a table for good, as they fold duplicates.
@@ -196,16 +207,8 @@ impl Stand {
 
     /// A counter of the server's metrics, summed over the lines that hold `label`.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
-        let url = format!("{}/metrics", self.server.credential("health_url"));
-        let (_, text) = get(&url, &[]);
-        let lines = text.lines().filter(|line| {
-            line.strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with(['{', ' ']))
-                && line.contains(label)
-        });
-        lines
-            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
-            .sum()
+        let text = metrics::read(&self.server.credential("health_url")).unwrap();
+        metrics::sum(&text, name, label)
     }
 
     /// Tries that did not store their insert.
@@ -227,6 +230,25 @@ impl Stand {
         eventually("shipping", || (stored() > before).then_some(()));
     }
 
+    /// Sends 100 events of which the table refuses one, that of `user-17`, and waits for the others.
+    pub fn capture_with_one_bad(&self) {
+        self.engine
+            .query("ALTER TABLE millrace.events ADD CONSTRAINT good CHECK event != 'bad'");
+        let event = |number: u32| {
+            let name = if number == 17 { "bad" } else { "good" };
+            json!({"event": name, "distinct_id": format!("user-{number}")})
+        };
+        let batch: Vec<Value> = (0..100).map(event).collect();
+        self.server.capture(&json!(batch));
+        self.wait_for_rows(99);
+    }
+
+    /// Waits until so many events are stored, each of them once.
+    pub fn wait_for_rows(&self, count: u32) {
+        let counts = "SELECT count(), uniqExact(uuid) FROM millrace.events";
+        self.server.wait_for(counts, &format!("{count}\t{count}"));
+    }
+
     /// Where acknowledged events are noted.
     pub fn ledger(&self) -> PathBuf {
         self.ledger.clone()
@@ -235,26 +257,20 @@ impl Stand {
     /// Compares the ledger with the engine: every acknowledged event is there once, if the rows
     /// of `table` are all there are.
     pub fn assert_exactly_once(&self, table: &str) -> u64 {
-        exactly_once(&self.ledger, &self.engine, table)
+        exactly_once(&self.ledger, &self.engine.clickhouse(table))
     }
 }
 
-/// Compares a ledger with an engine: every acknowledged event is there once, if the rows of
+/// Compares a ledger with ClickHouse: every acknowledged event is there once, if the rows of its
 /// `table` are all there are.
-pub fn exactly_once(ledger: &Path, engine: &Engine, table: &str) -> u64 {
-    let clickhouse = ClickHouse {
-        url: engine.url.clone(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-        table: table.to_owned(),
-    };
+pub fn exactly_once(ledger: &Path, clickhouse: &ClickHouse) -> u64 {
     let ledger = Ledger::read(ledger).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let verdict = runtime
-        .block_on(verify(&ledger, &clickhouse, PATIENCE))
+        .block_on(verify(&ledger, clickhouse, PATIENCE))
         .unwrap();
     assert!(verdict.is_clean(), "{verdict}");
     assert!(verdict.acknowledged_events > 0, "nothing was acknowledged");

@@ -4,8 +4,9 @@ use super::full::Filler;
 use super::{SmallDisk, is_where_mounts_go_with_us, mount};
 use crate::away::stand::{Load, Stand};
 use crate::server::{Server, eventually, on_own_ports};
-use serde_json::{Value, json};
-use std::os::unix::fs::{PermissionsExt, chown};
+use serde_json::json;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -148,7 +149,7 @@ fn a_folder_that_is_deleted_under_a_server_ends_it_with_a_reason() {
     let dir = TempDir::new().unwrap();
     let data_dir = dir.path().join("data");
     let said = dir.path().join("said");
-    let errors = std::fs::File::create(&said).unwrap();
+    let errors = File::create(&said).unwrap();
     let mut command = on_own_ports("serve", &data_dir);
     let mut server = Server::start_command(command.stderr(Stdio::from(errors)), &data_dir);
     let url = format!("{}/batch/", server.credential("ingest_url"));
@@ -207,7 +208,40 @@ fn a_damaged_checkpoint_is_set_aside_and_nothing_is_sent_twice() {
         std::fs::write(&path, bytes).unwrap();
     }
     stand.restart_server();
+    for lane in ["live", "historical"] {
+        assert_eq!(damages(&stand, lane), 1.0, "{lane}");
+    }
     stand.assert_exactly_once("millrace.events");
+}
+
+/// What the alert for damage looks at.
+fn damages(stand: &Stand, lane: &str) -> f64 {
+    stand.metric("millrace_log_damaged_total", &format!("lane=\"{lane}\""))
+}
+
+#[test]
+fn damage_that_a_start_finds_is_counted_until_it_is_gone() {
+    let mut stand = Stand::start(&[]);
+    stand.proxy.set("down".parse().unwrap());
+    for lane in ["live", "historical"] {
+        assert_eq!(damages(&stand, lane), 0.0, "{lane}");
+    }
+    let load = Load::start(stand.plan(4_000.0));
+    load.until_acknowledged(4_000);
+    load.end();
+    stand.kill_server();
+    // In the first of many frames.
+    let path = stand.dir.path().join("ingest/log/live");
+    let names = std::fs::read_dir(&path).unwrap();
+    let mut segments = names.map(|name| name.unwrap().path());
+    let segment = segments.find(|path| path.extension().is_some_and(|end| end == "log"));
+    let file = File::options().write(true).open(segment.unwrap()).unwrap();
+    file.write_all_at(b"damage", 200).unwrap();
+    for _ in 0..2 {
+        stand.restart_server();
+        assert_eq!(damages(&stand, "live"), 1.0);
+        assert_eq!(damages(&stand, "historical"), 0.0);
+    }
 }
 
 #[test]
@@ -222,20 +256,12 @@ fn parts_of_the_folder_may_be_on_other_file_systems() {
     let _disks = parts.map(|part| SmallDisk::tmpfs(&ingest_dir.join(part), "64m"));
     // The log's size is else taken from the disk that holds the lanes' folders.
     let mut stand = Stand::start_in(dir, &["--log-bytes-max", "64MiB"]);
-    stand
-        .engine
-        .query("ALTER TABLE millrace.events ADD CONSTRAINT good CHECK event != 'bad'");
-    let event = |number: u32| {
-        let name = if number == 17 { "bad" } else { "good" };
-        json!({"event": name, "distinct_id": format!("user-{number}")})
-    };
-    let batch: Vec<Value> = (0..100).map(event).collect();
-    stand.server.capture(&json!(batch));
-    let counts = "SELECT count(), uniqExact(uuid) FROM millrace.events";
-    stand.server.wait_for(counts, "99\t99");
+    stand.capture_with_one_bad();
     let set_aside = std::fs::read_dir(ingest_dir.join("poison/live")).unwrap();
     assert_eq!(set_aside.count(), 2, "a row and its label");
     stand.restart_server();
-    stand.server.capture(&json!([event(18)]));
-    stand.server.wait_for(counts, "100\t100");
+    stand
+        .server
+        .capture(&json!([{"event": "good", "distinct_id": "me"}]));
+    stand.wait_for_rows(100);
 }

@@ -25,14 +25,18 @@ const fn fault(call: &'static str, error: &'static str, nth: u32) -> Fault {
     Fault { call, error, nth }
 }
 
-/// The thread of a process with this name.
+/// The thread of a process with this name, which it gives itself when it begins to run.
 fn thread_of(pid: Pid, name: &str) -> Pid {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
-    let found = tasks.map(|task| task.unwrap()).find(|task| {
-        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
-    });
-    let tid = found.expect(name).file_name();
-    Pid::from_raw(tid.to_str().unwrap().parse().unwrap()).unwrap()
+    let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
+    eventually(name, || {
+        let mut tasks = std::fs::read_dir(&tasks).unwrap().map(|task| task.unwrap());
+        let found = tasks.find(|task| {
+            let comm = std::fs::read_to_string(task.path().join("comm"));
+            comm.is_ok_and(|comm| comm.trim() == name)
+        });
+        let tid = found?.file_name();
+        Pid::from_raw(tid.to_str()?.parse().ok()?)
+    })
 }
 
 /// Attaches to a thread, or says loudly why not.

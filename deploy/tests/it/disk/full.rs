@@ -1,12 +1,11 @@
 //! A disk that somebody else fills up: 503 until there is room again, and nothing lost.
 
 use super::{SmallDisk, is_where_mounts_go_with_us};
-use crate::away::stand::{Load, Stand, knock};
+use crate::away::stand::{Load, Stand, exactly_once, knock};
 use crate::server::{Server, ask, eventually, run};
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::credentials::Credentials;
-use millrace_load::ledger::Ledger;
-use millrace_load::{Mode, Plan, verify};
+use millrace_load::{Mode, Plan};
 use serde_json::json;
 use std::fs::File;
 use std::io::Write;
@@ -184,19 +183,6 @@ fn a_full_disk_with_the_engine_on_it_recovers_by_itself() {
     assert_eq!(failures.keys().collect::<Vec<_>>(), ["status 503"]);
     let (status, answer) = ask(&server, "POST", &projects, &json!({"name": "Room"}));
     assert_eq!(status, 201, "{answer}");
-    assert_exactly_once(&server, &ledger);
-}
-
-fn assert_exactly_once(server: &Server, ledger: &Path) {
     let credentials = Credentials::read(&server.credentials_path()).unwrap();
-    let clickhouse = ClickHouse::of(&credentials);
-    let ledger = Ledger::read(ledger).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let verdict = runtime
-        .block_on(verify(&ledger, &clickhouse, Duration::from_secs(60)))
-        .unwrap();
-    assert!(verdict.is_clean(), "{verdict}");
+    exactly_once(&ledger, &ClickHouse::of(&credentials));
 }

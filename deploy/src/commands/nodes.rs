@@ -1,0 +1,124 @@
+//! `millrace nodes`: which nodes take events, and how far exports may go.
+
+use super::table;
+use crate::config::Config;
+use crate::nodes::behind_seconds;
+use crate::open;
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
+use millrace_rows::{Clock, SystemClock};
+
+/// A node that was heard of so lately, in seconds, lives: it says something every ten.
+const LIVES_SECONDS: i64 = 60;
+
+/// What to do with nodes.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// List the nodes, and say how far exports may go
+    List,
+    /// Have exports wait no more for a node that will not come back
+    Forget(Forget),
+}
+
+/// Which node to forget.
+#[derive(Args, Clone, Debug)]
+pub struct Forget {
+    /// Its name, as `millrace nodes list` shows it
+    #[arg(value_name = "NODE")]
+    name: String,
+    /// Also if it did not end well: exports will miss what is left in its log
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the catalog cannot be opened, or the node is not one to forget.
+pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
+    open::block_on(async {
+        let catalog = open::catalog(config).await?;
+        match command {
+            Command::List => list(&catalog).await,
+            Command::Forget(which) => forget(&catalog, which).await,
+        }
+    })
+}
+
+async fn list(catalog: &Catalog) -> anyhow::Result<()> {
+    let nodes = catalog.ingest_nodes().await?;
+    let now = UtcTime::from(SystemClock.now());
+    let rows = nodes.iter().map(|node| row(node, now)).collect();
+    table::print(
+        [
+            "NODE",
+            "HOST",
+            "STATE",
+            "WATERMARK",
+            "BEHIND",
+            "HEARD OF",
+            "STARTED",
+        ],
+        rows,
+        "No node has taken events yet; exports wait for the first.",
+    );
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let far = catalog.exports_watermark().await?;
+    crate::print(&far.map_or_else(
+        || "Exports wait for the nodes that are starting.".to_owned(),
+        |far| format!("Exports may go up to {far}."),
+    ));
+    Ok(())
+}
+
+fn row(node: &IngestNode, now: UtcTime) -> [String; 7] {
+    let state = match node.state {
+        NodeState::Starting => "starting",
+        NodeState::Running => "running",
+        NodeState::Stopped => "stopped",
+    };
+    [
+        node.name.clone(),
+        node.host.clone(),
+        state.to_owned(),
+        node.watermark
+            .map_or_else(|| "unknown".to_owned(), |at| at.to_string()),
+        format!("{} s", behind_seconds(node, now)),
+        node.published_at.to_string(),
+        node.started_at.to_string(),
+    ]
+}
+
+async fn forget(catalog: &Catalog, which: &Forget) -> anyhow::Result<()> {
+    let nodes = catalog.ingest_nodes().await?;
+    let node = nodes.iter().find(|node| node.name == which.name);
+    let node = node.with_context(|| {
+        format!(
+            "there is no node {:?}; `millrace nodes list` shows those there are",
+            which.name
+        )
+    })?;
+    if node.state != NodeState::Stopped {
+        let now = UtcTime::from(SystemClock.now());
+        let silent_seconds = now.0.saturating_sub(node.published_at.0) / 1_000_000;
+        if !which.yes {
+            let lives = if silent_seconds.abs() < LIVES_SECONDS {
+                format!("was heard of {silent_seconds} s ago, so it may well run: stop it")
+            } else {
+                "did not end well: start it again, so that it ships what is left in its log"
+                    .to_owned()
+            };
+            bail!(
+                "node {} {lives}. If its log is lost or does not matter, say --yes: exports will not \
+                 have what it had not shipped, and a backfill will once it has",
+                which.name
+            );
+        }
+    }
+    catalog.forget_ingest_node(&which.name).await?;
+    crate::print(&format!("Exports wait no more for {}.", which.name));
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Which node holds exports up, as metrics and in the log: one that died says nothing itself.
+
+use metrics::{Unit, describe_gauge, gauge};
+use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
+use millrace_rows::{Clock, SystemClock};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+
+const NODE_WATERMARK_AGE: &str = "millrace_node_watermark_age_seconds";
+
+/// How often it is looked, and how long that may take.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+/// From here on a node is said to hold exports up.
+const LATE_SECONDS: i64 = 300;
+
+/// Looks now and again and again.
+pub async fn watch(catalog: &Catalog) -> Infallible {
+    describe_gauge!(
+        NODE_WATERMARK_AGE,
+        Unit::Seconds,
+        "How far exports have to wait for a node: how long ago its watermark is; 0 when nobody waits"
+    );
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut seen = BTreeMap::new();
+    loop {
+        every.tick().await;
+        if let Ok(Ok(nodes)) = tokio::time::timeout(LOOK_TIMEOUT, catalog.ingest_nodes()).await {
+            seen = look(SystemClock.now().into(), &nodes, seen);
+        }
+    }
+}
+
+/// What was last seen of a node: its machine, and whether it is late.
+type Seen = BTreeMap<String, (String, bool)>;
+
+/// Sets the gauges and says what changed.
+fn look(now: UtcTime, nodes: &[IngestNode], mut before: Seen) -> Seen {
+    let mut seen = Seen::new();
+    for node in nodes {
+        let (name, host) = (&node.name, &node.host);
+        let seconds = behind_seconds(node, now);
+        age(name, host, seconds as f64);
+        let was_late = before.remove(name).is_some_and(|(_, is_late)| is_late);
+        let is_late = seconds > LATE_SECONDS;
+        if is_late && !was_late {
+            tracing::warn!(
+                node = name,
+                host,
+                seconds,
+                heard_of = %node.published_at,
+                "exports wait for this node: start it, or if its log is lost, `millrace nodes forget`"
+            );
+        } else if was_late && !is_late {
+            tracing::info!(
+                node = name,
+                host,
+                "exports do not wait for this node any more"
+            );
+        }
+        seen.insert(name.clone(), (host.clone(), is_late));
+    }
+    for (name, (host, _)) in before {
+        age(&name, &host, 0.0);
+    }
+    seen
+}
+
+fn age(name: &str, host: &str, seconds: f64) {
+    gauge!(NODE_WATERMARK_AGE, "node" => name.to_owned(), "host" => host.to_owned()).set(seconds);
+}
+
+/// How far exports have to wait for a node, in seconds.
+pub fn behind_seconds(node: &IngestNode, now: UtcTime) -> i64 {
+    let far = match node.state {
+        NodeState::Stopped => return 0,
+        // It waits to be heard of for the first time since this start.
+        NodeState::Starting => node.started_at,
+        NodeState::Running => node.watermark.unwrap_or(node.started_at),
+    };
+    now.0.saturating_sub(far.0).max(0) / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(state: NodeState, watermark: Option<i64>, started_at: i64) -> IngestNode {
+        let micros = |seconds: i64| UtcTime(seconds * 1_000_000);
+        IngestNode {
+            name: "n".to_owned(),
+            host: "h".to_owned(),
+            state,
+            watermark: watermark.map(micros),
+            published_at: micros(0),
+            started_at: micros(started_at),
+        }
+    }
+
+    #[test]
+    fn exports_wait_for_nodes_that_count() {
+        let table = [
+            (node(NodeState::Running, Some(900), 10), 100),
+            (node(NodeState::Running, Some(1_100), 10), 0),
+            (node(NodeState::Starting, None, 10), 990),
+            (node(NodeState::Starting, Some(900), 990), 10),
+            (node(NodeState::Stopped, Some(900), 10), 0),
+        ];
+        for (node, seconds) in table {
+            assert_eq!(
+                behind_seconds(&node, UtcTime(1_000_000_000)),
+                seconds,
+                "{node:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_node_is_late_until_it_goes_on_or_is_forgotten() {
+        let now = UtcTime(1_000_000_000);
+        let late = look(now, &[node(NodeState::Running, Some(1), 0)], Seen::new());
+        assert!(late["n"].1);
+        let well = look(now, &[node(NodeState::Running, Some(999), 0)], late.clone());
+        assert!(!well["n"].1);
+        assert!(look(now, &[], late).is_empty());
+    }
+}

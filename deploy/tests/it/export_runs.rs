@@ -1,0 +1,194 @@
+//! Batch exports that run, in the real binary: from rows in ClickHouse to files, by whoever leads.
+
+use crate::server::{Server, ask, eventually, get};
+use millrace_catalog::testing::TestDatabase;
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tempfile::TempDir;
+
+const ALL: &str = "/api/organizations/@current/batch_exports/";
+/// Windows that have rows.
+const WINDOWS: u64 = 30;
+/// Rows of each.
+const ROWS: u64 = 2_000;
+/// For processes that share a catalog.
+const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+
+/// Rows of the last hours, as if they had come then.
+fn store_past(server: &Server) {
+    let team_id = server.credential("team_id");
+    server.wait_for("EXISTS TABLE millrace.events", "1");
+    server.query(&format!(
+        "INSERT INTO millrace.events SELECT generateUUIDv4(number) AS uuid, 'past' AS event, \
+         '{{\"n\":' || toString(number) || '}}' AS properties, \
+         now64(6) - 86400 + intDiv(number, {ROWS}) * 300 AS timestamp, {team_id} AS team_id, \
+         toString(number % 97) AS distinct_id, timestamp AS created_at, \
+         false AS historical_migration FROM numbers({})",
+        WINDOWS * ROWS
+    ));
+}
+
+fn export_to_files(server: &Server) -> String {
+    let config = json!({"path": "out", "compression": "gzip"});
+    let new = json!({
+        "name": "Often", "interval": "every 5 minutes",
+        "destination": {"type": "FileSystem", "config": config},
+    });
+    let (status, made) = ask(server, "POST", ALL, &new);
+    assert_eq!(status, 201, "{made}");
+    made["id"].as_str().unwrap().to_owned()
+}
+
+fn runs(server: &Server, id: &str) -> Vec<Value> {
+    let path = format!("{ALL}{id}/runs/?limit=1000");
+    let (status, answer) = ask(server, "GET", &path, &Value::Null);
+    assert_eq!(status, 200, "{answer}");
+    answer["results"].as_array().unwrap().clone()
+}
+
+fn completed(runs: &[Value]) -> usize {
+    runs.iter()
+        .filter(|run| run["status"] == "Completed")
+        .count()
+}
+
+/// The numbers of the rows in all files, each with how often it is there.
+fn exported(folder: &Path) -> BTreeMap<u64, usize> {
+    let mut numbers = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "gz") {
+            continue;
+        }
+        let file = std::fs::File::open(&path).unwrap();
+        let lines = std::io::read_to_string(flate2::read::MultiGzDecoder::new(file)).unwrap();
+        for line in lines.lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            let number = row["properties"]["n"].as_u64().unwrap();
+            *numbers.entry(number).or_default() += 1;
+        }
+    }
+    numbers
+}
+
+fn each_once() -> BTreeMap<u64, usize> {
+    (0..WINDOWS * ROWS).map(|number| (number, 1)).collect()
+}
+
+#[test]
+fn the_past_is_exported_to_a_folder() {
+    let (dir, root) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let root_arg = root.path().to_str().unwrap();
+    let unthrottled = [
+        "--admin-requests-per-minute-max",
+        "0",
+        "--admin-requests-per-hour-max",
+        "0",
+    ];
+    let args = [&["--export-root", root_arg][..], &unthrottled].concat();
+    let server = Server::start_with(dir.path(), &args);
+    store_past(&server);
+    let id = export_to_files(&server);
+    let test = json!({"batch_export": id});
+    let (status, tested) = ask(&server, "POST", &format!("{ALL}test/"), &test);
+    assert_eq!(status, 200, "{tested}");
+    for step in tested["steps"].as_array().unwrap() {
+        assert_eq!(step["result"]["status"], "Passed", "{step}");
+    }
+    let backfill = format!("{ALL}{id}/backfill/");
+    let (status, asked) = ask(&server, "POST", &backfill, &json!({}));
+    assert_eq!(status, 200, "{asked}");
+    let done = eventually("the end of the backfill", || {
+        let path = format!("{ALL}{id}/backfills/");
+        let (_, answer) = ask(&server, "GET", &path, &Value::Null);
+        let done = answer["results"][0]["status"] == "Completed";
+        done.then(|| runs(&server, &id))
+    });
+    assert_eq!(completed(&done), done.len(), "{done:?}");
+    let rows: u64 = done
+        .iter()
+        .map(|run| run["records_completed"].as_u64().unwrap())
+        .sum();
+    assert_eq!(rows, WINDOWS * ROWS);
+    assert_eq!(exported(&root.path().join("out")), each_once());
+    let (_, logs) = ask(&server, "GET", &format!("{ALL}{id}/logs/"), &Value::Null);
+    let lines = logs["results"].to_string();
+    assert!(lines.contains("rows in"), "{lines}");
+}
+
+/// Whether a process leads, by its metrics.
+fn leads(server: &Server) -> bool {
+    let url = format!("{}/metrics", server.credential("health_url"));
+    let (_, metrics) = get(&url, &[]);
+    metrics
+        .lines()
+        .any(|line| line == "millrace_export_leader 1")
+}
+
+#[test]
+fn another_process_goes_on_when_the_one_that_leads_is_killed() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = runtime.block_on(TestDatabase::postgres());
+    let root = TempDir::new().unwrap();
+    let shared = [
+        "--database-url",
+        database.url(),
+        "--secret-key",
+        SECRET_KEY,
+        "--export-root",
+        root.path().to_str().unwrap(),
+    ];
+    let home = TempDir::new().unwrap();
+    let own = [
+        "--export-runs-max",
+        "0",
+        "--admin-requests-per-minute-max",
+        "0",
+    ];
+    let args = [&shared[..], &own, &["--admin-requests-per-hour-max", "0"]].concat();
+    let server = Server::start_with(home.path(), &args);
+    store_past(&server);
+    let id = export_to_files(&server);
+    let (status, asked) = ask(&server, "POST", &format!("{ALL}{id}/backfill/"), &json!({}));
+    assert_eq!(status, 200, "{asked}");
+    let (url, user, password) = (
+        server.credential("clickhouse_url"),
+        server.credential("clickhouse_user"),
+        server.credential("clickhouse_password"),
+    );
+    let clickhouse = [
+        "--clickhouse-url",
+        &url,
+        "--clickhouse-user",
+        &user,
+        "--clickhouse-password",
+        &password,
+    ];
+    let args = [&shared[..], &clickhouse].concat();
+    let folders: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
+    let start = |folder: &TempDir| Server::start_mode("admin", folder.path(), &args);
+    let mut admins: Vec<Server> = folders.iter().map(start).collect();
+    while admins.len() > 1 {
+        let leader = eventually("a leader", || admins.iter().position(leads));
+        let so_far = completed(&runs(&server, &id));
+        eventually("more runs", || {
+            (completed(&runs(&server, &id)) > so_far + 2).then_some(())
+        });
+        let killed = admins.remove(leader);
+        kill_process(killed.pid(), Signal::KILL).unwrap();
+    }
+    let done = eventually("the end of all runs", || {
+        let runs = runs(&server, &id);
+        (completed(&runs) >= WINDOWS as usize).then_some(runs)
+    });
+    let mut ends: Vec<&str> = done
+        .iter()
+        .map(|run| run["data_interval_end"].as_str().unwrap())
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    assert_eq!(ends.len(), done.len(), "a window is one run");
+    assert_eq!(exported(&root.path().join("out")), each_once());
+}

@@ -1,0 +1,246 @@
+//! How far exports may go: with ClickHouse away, with nodes that die, stop, come back and are
+//! forgotten.
+
+use crate::away::stand::{Engine, PASSWORD, Stand};
+use crate::server::{Server, eventually, run};
+use millrace_catalog::{Catalog, NodeState};
+use serde_json::json;
+use std::path::Path;
+use std::process::Output;
+use tempfile::TempDir;
+
+/// Seconds by which a watermark is behind that stands still.
+const STANDS_STILL_SECONDS: f64 = 4.0;
+
+fn url(data_dir: &Path) -> String {
+    let file = data_dir.join("catalog.db");
+    format!("sqlite://{}?mode=rwc", file.display())
+}
+
+fn on_catalog<T>(data_dir: &Path, ask: impl AsyncFnOnce(&Catalog) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let catalog = Catalog::open(&url(data_dir)).await.unwrap();
+        let answer = ask(&catalog).await;
+        catalog.close().await.unwrap();
+        answer
+    })
+}
+
+/// How far exports may go, in microseconds.
+pub fn exports_watermark(data_dir: &Path) -> Option<i64> {
+    let far = on_catalog(data_dir, async |catalog| catalog.exports_watermark().await);
+    far.unwrap().map(|far| far.0)
+}
+
+/// The states of all nodes.
+fn states(data_dir: &Path) -> Vec<NodeState> {
+    let nodes = on_catalog(data_dir, async |catalog| catalog.ingest_nodes().await);
+    nodes.unwrap().iter().map(|node| node.state).collect()
+}
+
+fn until_past(data_dir: &Path, at: i64) {
+    eventually("exports that may go on", || {
+        (exports_watermark(data_dir) > Some(at)).then_some(())
+    });
+}
+
+/// Waits until exports go on by themselves.
+pub fn until_going(data_dir: &Path) {
+    let far = eventually("a watermark", || exports_watermark(data_dir));
+    until_past(data_dir, far);
+}
+
+/// When the only event of this name came, in microseconds, once it is stored.
+fn created_at(server: &Server, name: &str) -> i64 {
+    let sql = format!(
+        "SELECT toUnixTimestamp64Micro(created_at) FROM millrace.events WHERE event = '{name}'"
+    );
+    eventually("the event", || server.query(&sql).parse().ok())
+}
+
+fn capture(server: &Server, name: &str) {
+    server.capture(&json!([{"event": name, "distinct_id": "a"}]));
+}
+
+fn nodes(data_dir: &Path, args: &[&str]) -> Output {
+    let data_dir = data_dir.to_str().unwrap();
+    run(&[&["nodes"], args, &["--data-dir", data_dir]].concat())
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn name_of(node_dir: &Path) -> String {
+    std::fs::read_to_string(node_dir.join("node")).unwrap()
+}
+
+#[test]
+fn exports_may_pass_an_event_once_it_is_in_clickhouse() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    capture(&server, "first");
+    let at = created_at(&server, "first");
+    until_past(dir.path(), at);
+    let listed = stdout(&nodes(dir.path(), &["list"]));
+    for word in [
+        name_of(dir.path()).as_str(),
+        "running",
+        "Exports may go up to",
+    ] {
+        assert!(listed.contains(word), "{word}: {listed}");
+    }
+    assert!(server.stop().success());
+    assert_eq!(states(dir.path()), [NodeState::Stopped]);
+    let far = exports_watermark(dir.path()).unwrap();
+    assert!(far > at);
+    // It goes on where it was.
+    let server = Server::start(dir.path());
+    until_past(dir.path(), far);
+    assert_eq!(states(dir.path()), [NodeState::Running]);
+    drop(server);
+}
+
+#[test]
+fn while_clickhouse_is_away_exports_wait_also_across_a_crash_and_then_go_on() {
+    let mut stand = Stand::start(&[]);
+    let data_dir = stand.dir.path().join("ingest");
+    until_past(&data_dir, 0);
+    stand.proxy.set("down".parse().unwrap());
+    capture(&stand.server, "waits");
+    let stands_still = |stand: &Stand| {
+        eventually("a watermark that stands still", || {
+            let age = stand.metric("millrace_watermark_age_seconds", "");
+            (age > STANDS_STILL_SECONDS).then_some(())
+        });
+        exports_watermark(&data_dir).unwrap()
+    };
+    let mut seen = vec![stands_still(&stand)];
+    stand.restart_server();
+    seen.push(stands_still(&stand));
+    assert_eq!(
+        states(&data_dir),
+        [NodeState::Running],
+        "it counts as before"
+    );
+    stand.proxy.lift();
+    let sql =
+        "SELECT toUnixTimestamp64Micro(created_at) FROM millrace.events WHERE event = 'waits'";
+    let at: i64 = eventually("the event", || stand.engine.query(sql).parse().ok());
+    assert!(seen.iter().all(|far| *far <= at), "{seen:?}, {at}");
+    until_past(&data_dir, at);
+}
+
+/// Two nodes with one catalog, and the folders of both.
+struct Pair {
+    _engine: Engine,
+    dirs: [TempDir; 2],
+    servers: [Option<Server>; 2],
+    args: Vec<String>,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let dirs = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let engine = Engine::start(&dirs[0].path().join("engine"), PASSWORD);
+        let database = url(dirs[0].path());
+        let args = [
+            ("--clickhouse-url", engine.url.as_str()),
+            ("--clickhouse-user", "millrace"),
+            ("--clickhouse-password", PASSWORD),
+            ("--database-url", database.as_str()),
+        ];
+        let args = args.iter().flat_map(|(flag, value)| [flag, value]);
+        let args = args.map(ToString::to_string).collect();
+        let mut pair = Self {
+            _engine: engine,
+            dirs,
+            servers: [None, None],
+            args,
+        };
+        for number in 0..2 {
+            pair.start_node(number);
+        }
+        pair
+    }
+
+    fn start_node(&mut self, number: usize) {
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let server = Server::start_mode("ingest", self.dirs[number].path(), &args);
+        self.servers[number] = Some(server);
+    }
+
+    fn catalog(&self) -> &Path {
+        self.dirs[0].path()
+    }
+
+    fn watermark_of(&self, number: usize) -> i64 {
+        let name = name_of(self.dirs[number].path());
+        let nodes = on_catalog(self.catalog(), async |catalog| catalog.ingest_nodes().await);
+        let nodes = nodes.unwrap();
+        let node = nodes.iter().find(|node| node.name == name).unwrap();
+        node.watermark.unwrap().0
+    }
+}
+
+#[test]
+fn a_node_that_died_holds_exports_up_until_it_is_back_or_forgotten() {
+    let mut pair = Pair::start();
+    until_going(pair.catalog());
+    let name = name_of(pair.dirs[1].path());
+    drop(pair.servers[1].take());
+    let last = pair.watermark_of(1);
+    eventually("the other's watermark", || {
+        (pair.watermark_of(0) > last + 2_000_000).then_some(())
+    });
+    assert_eq!(exports_watermark(pair.catalog()), Some(last));
+    let refused = stderr(&nodes(pair.catalog(), &["forget", &name]));
+    assert!(refused.contains("was heard of"), "{refused}");
+    pair.start_node(1);
+    until_past(pair.catalog(), last);
+    until_going(pair.catalog());
+
+    drop(pair.servers[1].take());
+    let last = pair.watermark_of(1);
+    stdout(&nodes(pair.catalog(), &["forget", &name, "--yes"]));
+    until_past(pair.catalog(), last + 2_000_000);
+    pair.start_node(1);
+    until_going(pair.catalog());
+    assert_eq!(states(pair.catalog()), [NodeState::Running; 2]);
+}
+
+#[test]
+fn a_node_that_ended_well_holds_nobody_up_and_may_be_forgotten() {
+    let mut pair = Pair::start();
+    until_going(pair.catalog());
+    assert!(pair.servers[1].take().unwrap().stop().success());
+    until_going(pair.catalog());
+    let name = name_of(pair.dirs[1].path());
+    stdout(&nodes(pair.catalog(), &["forget", &name]));
+    assert_eq!(states(pair.catalog()), [NodeState::Running]);
+    let unknown = stderr(&nodes(pair.catalog(), &["forget", &name]));
+    assert!(unknown.contains("nodes list"), "{unknown}");
+}
+
+#[test]
+fn a_node_that_is_forgotten_while_it_lives_counts_again() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    until_past(dir.path(), 0);
+    let name = name_of(dir.path());
+    stdout(&nodes(dir.path(), &["forget", &name, "--yes"]));
+    eventually("the node", || {
+        (states(dir.path()) == [NodeState::Running]).then_some(())
+    });
+    drop(server);
+}
