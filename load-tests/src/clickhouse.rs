@@ -14,6 +14,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+/// How long a step towards an answer may take: ClickHouse counts and sorts for a while, but not for ever.
+const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 /// Where to ask, and as whom.
 #[derive(Clone)]
@@ -63,7 +68,7 @@ impl ClickHouse {
     pub async fn rows(&self, query: &str, mut row: impl FnMut(&str) -> Result<()>) -> Result<()> {
         let mut body = self.ask(query).await?;
         let mut line = Vec::new();
-        while let Some(frame) = body.frame().await {
+        while let Some(frame) = in_time(body.frame()).await? {
             let frame = frame.context("ClickHouse's answer broke off")?;
             for piece in frame
                 .data_ref()
@@ -106,11 +111,7 @@ impl ClickHouse {
     /// # Errors
     /// No connection, or an exception.
     pub async fn execute(&self, statement: &str) -> Result<()> {
-        let body = self.ask(statement).await?;
-        body.collect()
-            .await
-            .context("ClickHouse's answer broke off")?;
-        Ok(())
+        read_out(self.ask(statement).await?).await
     }
 
     /// Sends rows whose statement is in the path's query, and waits until they are stored.
@@ -118,11 +119,7 @@ impl ClickHouse {
     /// # Errors
     /// As [`Self::execute`].
     pub async fn insert(&self, path_and_query: &str, rows: Bytes) -> Result<()> {
-        let body = self.post(path_and_query, rows).await?;
-        body.collect()
-            .await
-            .context("ClickHouse's answer broke off")?;
-        Ok(())
+        read_out(self.post(path_and_query, rows).await?).await
     }
 
     async fn ask(&self, query: &str) -> Result<Incoming> {
@@ -132,8 +129,8 @@ impl ClickHouse {
     async fn post(&self, path_and_query: &str, body: Bytes) -> Result<Incoming> {
         let target = Target::parse(&self.url)?;
         let peer = Peer::new(&target, &Trust::default())?;
-        let connected = peer.connect().await;
-        let stream = connected
+        let stream = in_time(peer.connect())
+            .await?
             .with_context(|| format!("cannot connect to ClickHouse at {}", target.authority))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -144,7 +141,8 @@ impl ClickHouse {
             .header(AUTHORIZATION, format!("Basic {login}"))
             .body(Full::new(body))
             .context("request")?;
-        let response = sender.send_request(request).await.context("ClickHouse")?;
+        let response = in_time(sender.send_request(request)).await?;
+        let response = response.context("ClickHouse")?;
         if response.status().is_success()
             && !response
                 .headers()
@@ -153,10 +151,24 @@ impl ClickHouse {
             return Ok(response.into_body());
         }
         let status = response.status();
-        let text = response.into_body().collect().await?.to_bytes();
+        let text = in_time(response.into_body().collect()).await??.to_bytes();
         bail!(
             "ClickHouse answers {status}: {}",
             String::from_utf8_lossy(&text).trim()
         );
     }
+}
+
+/// Waits for the end of an answer that says nothing.
+async fn read_out(body: Incoming) -> Result<()> {
+    in_time(body.collect())
+        .await?
+        .context("ClickHouse's answer broke off")?;
+    Ok(())
+}
+
+/// Whatever it is, ClickHouse may be away or stuck while it is waited for.
+async fn in_time<T>(waited_for: impl Future<Output = T>) -> Result<T> {
+    let waited = tokio::time::timeout(ANSWER_MAX, waited_for).await;
+    waited.with_context(|| format!("ClickHouse did not answer within {ANSWER_MAX:?}"))
 }

@@ -61,7 +61,7 @@ pub struct CrashArgs {
     pub quiet: bool,
 }
 
-/// Kills and reports; exit code 1 if anything is wrong.
+/// Kills and reports; exit code 1 if anything is wrong, 2 if it could not go on.
 pub fn run(args: &CrashArgs, stop: &Stop) -> Result<ExitCode> {
     if args.power && !namespace::is_own() {
         return again_in_namespace();
@@ -88,13 +88,18 @@ pub fn run(args: &CrashArgs, stop: &Stop) -> Result<ExitCode> {
         });
     });
     bar.finish_and_clear();
-    let report = report.context("could not go on")?;
+    let report = report?;
     println!("{report}");
-    if report.kills() == 0 {
+    if report.kills() == 0 && report.failures.is_empty() {
         bail!("nobody was killed");
+    }
+    for failure in &report.failures {
+        eprintln!("millrace-load: {failure}");
     }
     Ok(if report.is_clean() {
         ExitCode::SUCCESS
+    } else if report.wrongs.is_empty() && !report.failures.is_empty() {
+        ExitCode::from(2)
     } else {
         ExitCode::FAILURE
     })

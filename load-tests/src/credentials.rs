@@ -15,6 +15,9 @@ pub struct Credentials {
     pub clickhouse_user: String,
     /// And with which password.
     pub clickhouse_password: String,
+    /// Where its health and metrics are; empty for an engine alone.
+    #[serde(default)]
+    pub health_url: String,
     /// The project's key.
     pub project_api_key: String,
 }

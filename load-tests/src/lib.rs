@@ -23,11 +23,13 @@
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
 //! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
 //! - [`mod@crash`]: the server killed again and again, and nothing acknowledged lost or doubled.
+//! - [`child`]: a process under test, and [`metrics`]: what it says of itself.
 //! - [`namespace`]: a program run where its mounts and processes go with it.
 //! - [`process`]: CPU time and memory of the processes involved, [`resources`]: over time, and
 //!   [`threads`]: thread by thread.
 #![forbid(unsafe_code)]
 
+pub mod child;
 pub mod clickhouse;
 pub mod command_line;
 pub mod compare;
@@ -39,6 +41,7 @@ pub mod html;
 pub mod keys;
 pub mod ledger;
 pub mod max_rate;
+pub mod metrics;
 pub mod namespace;
 pub mod peer;
 pub mod plan;

@@ -1,10 +1,12 @@
 //! Processes: CPU time and memory, from `/proc`, and what children print.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
 use std::process::ChildStdout;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,20 +42,37 @@ impl Usage {
     }
 }
 
-/// Waits until a child prints a line that is the one; `None` if it closes its output before. What it prints
-/// later is dropped, as a full pipe would stop it, and a closed one might end it.
+/// Waits until a child prints a line with `ready` in it; `None` if it closes its output before. What it
+/// prints later is dropped, as a full pipe would stop it, and a closed one might end it.
 ///
 /// # Errors
-/// The output cannot be read.
-pub fn wait_for_line(output: ChildStdout, is_it: impl Fn(&str) -> bool) -> Result<Option<String>> {
-    let mut output = BufReader::new(output);
+/// The output cannot be read, or the line does not come in time.
+pub fn wait_for_line(
+    output: ChildStdout,
+    ready: &str,
+    wait_max: Duration,
+) -> Result<Option<String>> {
+    let (found, finding) = sync_channel(1);
+    let wanted = ready.to_owned();
+    std::thread::Builder::new()
+        .name("child-output".to_owned())
+        .spawn(move || {
+            let mut output = BufReader::new(output);
+            // Nobody listens any more if it came too late.
+            let _ = found.send(line_with(&wanted, &mut output));
+            std::io::copy(&mut output, &mut std::io::sink())
+        })
+        .context("cannot start a thread")?;
+    match finding.recv_timeout(wait_max) {
+        Ok(line) => line.context("a child's output"),
+        Err(_) => bail!("a child did not print {ready:?} within {wait_max:?}"),
+    }
+}
+
+fn line_with(wanted: &str, output: &mut impl BufRead) -> std::io::Result<Option<String>> {
     let mut line = String::new();
-    while output.read_line(&mut line).context("a child's output")? > 0 {
-        if is_it(&line) {
-            std::thread::Builder::new()
-                .name("child-output".to_owned())
-                .spawn(move || std::io::copy(&mut output, &mut std::io::sink()))
-                .context("cannot start a thread")?;
+    while output.read_line(&mut line)? > 0 {
+        if line.contains(wanted) {
             return Ok(Some(line));
         }
         line.clear();
@@ -76,6 +95,7 @@ pub fn pin_this_thread(cpu: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_command_with_spaces_and_brackets_does_not_shift_the_fields() {
@@ -90,5 +110,19 @@ mod tests {
     fn this_process_has_used_memory() {
         assert!(Usage::of(None).unwrap().rss_bytes > 0);
         assert!(Usage::of(Some(u32::MAX)).is_err());
+    }
+
+    #[test]
+    fn a_child_that_is_not_up_in_time_is_given_up() {
+        let mut child = Command::new("sh")
+            .args(["-c", "echo not yet; exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = child.stdout.take().unwrap();
+        let error = wait_for_line(output, "ready", Duration::from_millis(1)).unwrap_err();
+        assert!(error.to_string().contains("\"ready\""), "{error}");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

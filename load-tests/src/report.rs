@@ -96,9 +96,15 @@ fn write_load(f: &mut fmt::Formatter<'_>, name: &str, load: &Load) -> fmt::Resul
         "{name:<13} {:.2} cores, {} events per core-second, {:.1} MiB (most {:.1})",
         load.cores,
         grouped(load.events_per_core_second),
-        load.rss_bytes as f64 / f64::from(1 << 20),
-        load.rss_bytes_max as f64 / f64::from(1 << 20),
+        mebibytes(load.rss_bytes),
+        mebibytes(load.rss_bytes_max),
     )
+}
+
+/// Bytes in MiB.
+#[must_use]
+pub fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 /// A whole number with its thousands apart.

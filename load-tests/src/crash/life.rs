@@ -72,11 +72,16 @@ impl<'a> Life<'a> {
         })
     }
 
-    /// Kills and compares in turn, until something is wrong.
-    ///
-    /// # Errors
-    /// A process does not start, or cannot be asked.
-    pub fn live(mut self, kills: &[Kill], stop: &Stop) -> Result<Report> {
+    /// Kills and compares in turn, until something is wrong or cannot go on; both are in the report.
+    pub fn live(mut self, kills: &[Kill], stop: &Stop) -> Report {
+        if let Err(error) = self.try_live(kills, stop) {
+            self.report.starts.append(&mut self.subject.starts);
+            self.report.failed(&error);
+        }
+        self.report
+    }
+
+    fn try_live(&mut self, kills: &[Kill], stop: &Stop) -> Result<()> {
         self.begin()?;
         let mut done = 0;
         for several in kills.chunks(self.options.check_kills as usize) {
@@ -86,14 +91,13 @@ impl<'a> Life<'a> {
             }
             self.check(several)?;
             if !self.report.wrongs.is_empty() {
-                return Ok(self.report);
+                return Ok(());
             }
             if stop.is_asked() {
                 break;
             }
         }
-        self.finish(kills.get(..done).unwrap_or_default())?;
-        Ok(self.report)
+        self.finish(kills.get(..done).unwrap_or_default())
     }
 
     /// The first start.

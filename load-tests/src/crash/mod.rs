@@ -7,7 +7,7 @@
 //! nobody merges.
 //!
 //! - [`kill`]: who is killed, and when; drawn from a seed.
-//! - [`subject`]: the processes, in one of two layouts; [`child`]: one of them.
+//! - [`subject`]: the processes, in one of two layouts.
 //! - [`life`]: a folder from its first start to its last comparison.
 //! - [`power`]: power cuts beside the kills, on [`disk`]s that allow it.
 //! - [`check`]: that comparison.
@@ -15,7 +15,6 @@
 //! - [`report`]: what came of it.
 
 pub mod check;
-pub mod child;
 pub mod disk;
 pub mod kill;
 pub mod life;
@@ -106,17 +105,18 @@ impl Options {
 
 /// Kills so often, unless stopped; `say` is told what is going on.
 ///
-/// What is lost or doubled is in the report and no error.
+/// What is lost or doubled is in the report and no error, and so is what kept a folder from going on:
+/// what the others found stays known.
 ///
 /// # Errors
-/// The server does not start, or the machine does not let us.
+/// The options contradict each other.
 pub fn crash(options: &Options, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> Result<Report> {
     options.check()?;
     let folder_kills = options.folder_kills;
     let kills = kill::draw(&options.kinds, options.kills, folder_kills, options.seed);
     let folders: Vec<&[Kill]> = kills.chunks(folder_kills as usize).collect();
     let next = AtomicUsize::new(0);
-    let outcome = Mutex::new((Report::new(options.seed), None));
+    let report = Mutex::new(Report::new(options.seed));
     std::thread::scope(|scope| {
         for _ in 0..options.jobs.min(folders.len()) {
             scope.spawn(|| {
@@ -125,22 +125,16 @@ pub fn crash(options: &Options, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> Res
                         return;
                     }
                     let lived = live(options, number, kills, stop, say);
-                    let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
-                    match lived {
-                        Ok(report) => outcome.0.add(report),
-                        Err(error) => {
-                            stop.ask();
-                            outcome.1.get_or_insert(error);
-                        }
+                    if !lived.failures.is_empty() {
+                        stop.ask();
                     }
+                    let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+                    report.add(lived);
                 }
             });
         }
     });
-    match outcome.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        (_, Some(error)) => Err(error),
-        (report, None) => Ok(report),
-    }
+    Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn take<'a>(next: &AtomicUsize, folders: &[&'a [Kill]]) -> Option<(usize, &'a [Kill])> {
@@ -148,23 +142,29 @@ fn take<'a>(next: &AtomicUsize, folders: &[&'a [Kill]]) -> Option<(usize, &'a [K
     Some((number, *folders.get(number)?))
 }
 
-/// One folder.
+/// One folder, which is kept if anything is wrong with it.
 fn live(
     options: &Options,
     number: usize,
     kills: &[Kill],
     stop: &Stop,
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Report> {
-    let dir = TempDir::with_prefix_in("millrace-crash-", &options.dir)?;
+) -> Report {
     let layout = options.layouts.iter().cycle().nth(number);
     let layout = layout.copied().unwrap_or(Layout::Serve);
-    let lived = Life::new(options, layout, dir.path(), say).and_then(|life| life.live(kills, stop));
-    if !lived.as_ref().is_ok_and(|report| report.wrongs.is_empty()) {
+    let dir = match TempDir::with_prefix_in("millrace-crash-", &options.dir) {
+        Ok(dir) => dir,
+        Err(error) => return Report::of_failure(&error.into()),
+    };
+    let report = match Life::new(options, layout, dir.path(), say) {
+        Ok(life) => life.live(kills, stop),
+        Err(error) => Report::of_failure(&error),
+    };
+    if !(report.wrongs.is_empty() && report.failures.is_empty()) {
         say(&format!(
             "what is there is kept in {}",
             dir.keep().display()
         ));
     }
-    lived
+    report
 }

@@ -33,6 +33,8 @@ pub struct Report {
     pub checks: u64,
     /// What is lost, doubled or otherwise wrong, in words.
     pub wrongs: Vec<String>,
+    /// What kept folders from going on, in words.
+    pub failures: Vec<String>,
     /// What has to be said besides.
     pub notes: BTreeSet<String>,
 }
@@ -54,6 +56,19 @@ impl Report {
             seed,
             ..Self::default()
         }
+    }
+
+    /// A report of what kept a folder from being begun.
+    #[must_use]
+    pub fn of_failure(error: &anyhow::Error) -> Self {
+        let mut report = Self::default();
+        report.failed(error);
+        report
+    }
+
+    /// Notes what kept a folder from going on.
+    pub fn failed(&mut self, error: &anyhow::Error) {
+        self.failures.push(format!("COULD NOT GO ON: {error:#}"));
     }
 
     /// Counts a kill.
@@ -79,6 +94,7 @@ impl Report {
         self.folders += other.folders;
         self.checks += other.checks;
         self.wrongs.extend(other.wrongs);
+        self.failures.extend(other.failures);
         self.notes.extend(other.notes);
     }
 
@@ -97,7 +113,10 @@ impl Report {
     /// Whether nothing is wrong, every kind was there, and there was something to lose.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.wrongs.is_empty() && self.unmet().next().is_none() && self.acknowledged_events > 0
+        self.wrongs.is_empty()
+            && self.failures.is_empty()
+            && self.unmet().next().is_none()
+            && self.acknowledged_events > 0
     }
 }
 
@@ -140,7 +159,8 @@ impl fmt::Display for Report {
         if self.acknowledged_events == 0 {
             writeln!(f, "NOTHING WAS ACKNOWLEDGED, so nothing could be lost")?;
         }
-        for text in self.notes.iter().chain(&self.wrongs) {
+        let texts = self.notes.iter().chain(&self.wrongs);
+        for text in texts.chain(&self.failures) {
             writeln!(f, "{text}\n")?;
         }
         f.write_str(if self.is_clean() {
@@ -202,6 +222,26 @@ mod tests {
         assert_eq!(report.kills(), 3);
         report.wrongs.push("lost".to_owned());
         assert!(!report.is_clean());
+    }
+
+    #[test]
+    fn what_was_found_before_a_failure_is_told_with_it() {
+        let mut report = Report::new(1);
+        report.killed(Kind::Random(Victim::Both), true);
+        report.acknowledged_events = 7;
+        report.add(Report::of_failure(
+            &anyhow::anyhow!("no disk").context("kill 3"),
+        ));
+        assert!(!report.is_clean());
+        let text = report.to_string();
+        for part in [
+            "1 kills",
+            "7 events",
+            "COULD NOT GO ON: kill 3: no disk",
+            "WRONG",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The processes under test.
 
 use super::Options;
-use super::child::{Child, Start, children_of};
 use super::kill::Victim;
+use crate::child::{Child, Start, children_of, isolate};
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
 use anyhow::{Context, Result, bail, ensure};
@@ -19,8 +19,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Threads that take requests: several, so that groups have several requests.
 const WORKERS: &str = "2";
 const FAIL_POINT_VARIABLE: &str = "MILLRACE_FAIL_POINT";
-/// Variables that a server under test keeps: where its engine is.
-const KEPT_VARIABLES: [&str; 2] = ["MILLRACE_LIBCHDB", "MILLRACE_TEST_"];
 
 /// Which processes there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -293,24 +291,19 @@ impl<'a> Subject<'a> {
     }
 
     /// The server's program, with no settings but its own.
-    fn program(&self) -> Command {
-        let mut command = Command::new(&self.options.server);
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            let kept = KEPT_VARIABLES.iter().any(|kept| name.starts_with(kept));
-            if name.starts_with("MILLRACE_") && !kept {
-                command.env_remove(&*name);
-            }
-        }
-        command
+    fn program(&self) -> Result<Command> {
+        let program = std::path::absolute(&self.options.server).context("the program's path")?;
+        let mut command = Command::new(program);
+        isolate(&mut command, &self.dir);
+        Ok(command)
     }
 
     /// One of its modes that take or look at events.
     fn command(&self, words: &[&str]) -> Result<Command> {
-        let mut command = self.program();
+        let mut command = self.program()?;
         command.args(words).arg("--data-dir").arg(self.ingest_dir());
         if self.layout == Layout::Apart {
-            let engine = EngineCredentials::read(&self.engine_dir())?;
+            let engine = Credentials::read(&self.engine_dir().join("credentials.json"))?;
             command
                 .args(["--clickhouse-url", &engine.clickhouse_url])
                 .args(["--clickhouse-user", &engine.clickhouse_user])
@@ -328,7 +321,7 @@ impl<'a> Subject<'a> {
         let deadline = Instant::now() + ENGINE_WAIT;
         loop {
             let address = self.engine_address.as_deref().unwrap_or("127.0.0.1:0");
-            let mut command = self.program();
+            let mut command = self.program()?;
             command
                 .args(["clickhouse", "--clickhouse-addr", address])
                 .arg("--data-dir")
@@ -351,22 +344,6 @@ impl<'a> Subject<'a> {
                 ),
             }
         }
-    }
-}
-
-/// What an engine on its own writes down.
-#[derive(serde::Deserialize)]
-struct EngineCredentials {
-    clickhouse_url: String,
-    clickhouse_user: String,
-    clickhouse_password: String,
-}
-
-impl EngineCredentials {
-    fn read(dir: &Path) -> Result<Self> {
-        let text =
-            std::fs::read(dir.join("credentials.json")).context("the engine's credentials")?;
-        serde_json::from_slice(&text).context("the engine's credentials")
     }
 }
 

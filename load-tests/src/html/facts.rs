@@ -1,8 +1,8 @@
 //! Figures and settings of a run as names and values.
 
-use super::units::{latency_text, mebibytes};
+use super::units::latency_text;
 use crate::plan::{Compression, Plan};
-use crate::report::grouped;
+use crate::report::{grouped, mebibytes};
 use crate::summary::{Load, Percentiles, Summary};
 use crate::tls::Trust;
 
@@ -41,7 +41,7 @@ pub fn headline(summary: &Summary) -> Vec<Fact> {
         fact("slowest", latency_text(latency.max_us)),
     ];
     if let Some(server) = &summary.server {
-        let memory = mebibytes(server.rss_bytes_max as f64);
+        let memory = mebibytes(server.rss_bytes_max);
         facts.extend([
             fact("server's CPU", format!("{:.2} cores", server.cores)),
             fact(
@@ -159,8 +159,8 @@ fn load(load: &Load) -> String {
         "{:.2} cores, {} events per core-second, {:.1} MiB (most {:.1})",
         load.cores,
         grouped(load.events_per_core_second),
-        mebibytes(load.rss_bytes as f64),
-        mebibytes(load.rss_bytes_max as f64)
+        mebibytes(load.rss_bytes),
+        mebibytes(load.rss_bytes_max)
     )
 }
 

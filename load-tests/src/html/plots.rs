@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, percentile_at};
 use super::plot::{Ink, Line, Plot};
-use super::units::mebibytes;
+use crate::report::mebibytes;
 use crate::resources::{ResourcePoint, Used};
 use crate::series::{Point, PointLatency};
 use crate::summary::Summary;
@@ -158,7 +158,7 @@ fn cores(runs: &[Shown<'_>]) -> Option<Plot> {
 }
 
 fn memory(runs: &[Shown<'_>]) -> Option<Plot> {
-    let lines = used(runs, |used| mebibytes(used.rss_bytes as f64));
+    let lines = used(runs, |used| mebibytes(used.rss_bytes));
     let max = most(&lines)?;
     Some(Plot {
         title: "Memory",

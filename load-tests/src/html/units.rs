@@ -22,12 +22,6 @@ pub fn latency_text(micros: f64) -> String {
     format!("{} µs", three_digits(micros))
 }
 
-/// Memory in MiB.
-#[must_use]
-pub fn mebibytes(bytes: f64) -> f64 {
-    bytes / f64::from(1 << 20)
-}
-
 /// At least three digits, without zeros at the end of a fraction.
 fn three_digits(value: f64) -> String {
     let digits = match value {

@@ -1,7 +1,7 @@
 //! One request, from its head to its answer or to its end.
 
 use super::limit::{Limit, Limited};
-use super::{Fault, Given, Shared};
+use super::{Fault, Given, Insert, Shared};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri};
@@ -24,7 +24,14 @@ pub(super) async fn exchange(
     request: Request<Incoming>,
 ) -> Result<Answer> {
     let Some(fault) = shared.fault(is_insert(request.uri())) else {
-        return passed_on(shared, request).await;
+        let is_recorded = {
+            let tape = shared.tape();
+            tape.as_ref().is_some_and(|tape| tape.takes(request.uri()))
+        };
+        return match is_recorded {
+            true => recorded(shared, request).await,
+            false => passed_on(shared, request).await,
+        };
     };
     let outcome = harmed(shared, limit, request, &fault).await;
     outcome.with_context(|| format!("fault {fault}"))
@@ -106,6 +113,24 @@ async fn passed_on(shared: &Shared, request: Request<Incoming>) -> Result<Answer
     Ok(answer.map(Either::Left))
 }
 
+/// The same, and kept if ClickHouse stored it.
+async fn recorded(shared: &Shared, request: Request<Incoming>) -> Result<Answer> {
+    let (parts, body) = request.into_parts();
+    let rows = body.collect().await.context("body")?.to_bytes();
+    let insert = Insert {
+        path_and_query: parts.uri.to_string(),
+        rows: rows.clone(),
+    };
+    let request = Request::from_parts(parts, Full::new(rows));
+    let answer = sent(shared, request, Limit::none()).await?;
+    if answer.status().is_success()
+        && let Some(tape) = shared.tape().as_mut()
+    {
+        tape.keep(insert);
+    }
+    Ok(answer.map(Either::Left))
+}
+
 /// Until ClickHouse has answered to the end; what it said is thrown away.
 async fn carried_out(shared: &Shared, request: Request<Incoming>) -> Result<()> {
     let answer = sent(shared, request, Limit::none()).await?;
@@ -113,11 +138,12 @@ async fn carried_out(shared: &Shared, request: Request<Incoming>) -> Result<()> 
 }
 
 /// Sends a request on, on a connection of its own which breaks past `limit`.
-async fn sent(
-    shared: &Shared,
-    request: Request<Incoming>,
-    limit: Limit,
-) -> Result<Response<Incoming>> {
+async fn sent<B>(shared: &Shared, request: Request<B>, limit: Limit) -> Result<Response<Incoming>>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let upstream = shared.upstream().clone();
     let stream = TcpStream::connect(upstream)
         .await

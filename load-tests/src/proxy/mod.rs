@@ -6,7 +6,7 @@
 //!
 //! - A connection to ClickHouse is made for each request, so that one that breaks breaks nothing
 //!   else.
-//! - Bodies are passed on as they come; memory does not grow with them.
+//! - Bodies are passed on as they come; memory does not grow with them, unless they are recorded.
 //! - While [`Fault::Down`] lasts the port stays ours: a second socket is bound to it that does not
 //!   listen, so that nobody else gets it and clients are refused.
 
@@ -15,9 +15,11 @@ mod fault;
 mod limit;
 mod listener;
 mod script;
+mod tape;
 
 pub use fault::{Fault, Given, Rule, Target};
 pub use script::Step;
+pub use tape::Insert;
 
 use crate::plan;
 use anyhow::{Context, Result, ensure};
@@ -25,6 +27,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use tape::Tape;
 use tokio::sync::{oneshot, watch};
 
 /// A running proxy, on a thread of its own; stops when dropped.
@@ -55,6 +58,7 @@ struct Shared {
     /// ClickHouse, as `host:port`.
     upstream: Mutex<String>,
     rule: watch::Sender<Option<Arc<Active>>>,
+    tape: Mutex<Option<Tape>>,
     connections: AtomicU64,
     requests: AtomicU64,
     inserts: AtomicU64,
@@ -83,6 +87,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             upstream: Mutex::new(authority(upstream)?),
             rule: watch::Sender::new(None),
+            tape: Mutex::new(None),
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             inserts: AtomicU64::new(0),
@@ -151,6 +156,19 @@ impl Proxy {
         self.shared.rule.send_replace(None);
     }
 
+    /// From now on keeps inserts with `of` in their statements that ClickHouse stored, about
+    /// `bytes_max` bytes of them; not those that harm was done to.
+    pub fn record(&self, of: &str, bytes_max: usize) {
+        *self.shared.tape() = Some(Tape::new(of, bytes_max));
+    }
+
+    /// Ends the recording and gives what was kept, in the order in which it was stored.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<Insert> {
+        let tape = self.shared.tape().take();
+        tape.map_or_else(Vec::new, |tape| tape.kept)
+    }
+
     /// What it has done.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -184,6 +202,10 @@ fn authority(url: &str) -> Result<String> {
 impl Shared {
     fn upstream(&self) -> MutexGuard<'_, String> {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Option<Tape>> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a request and says what is to be done to it.

@@ -35,10 +35,7 @@ enum Kind {
     Growth(Grows),
 }
 
-const OURS: Contestant = Ours {
-    workers: 1,
-    store: Store::Memory,
-};
+const OURS: Contestant = Contestant::OURS;
 const OURS_TWICE: Contestant = Ours {
     workers: 2,
     store: Store::Memory,

@@ -2,12 +2,12 @@
 
 use super::bench::Bench;
 use super::cases::BATCHES;
-use super::child::{Child, on_cpus};
+use super::listener::{Listener, on_cpus};
 use super::server::{Beside, Contestant, Server, Store};
-use super::tap::Insert;
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
 use crate::plan::Plan;
+use crate::proxy::Insert;
 use anyhow::{Context, Result};
 use tokio::runtime::Runtime;
 
@@ -20,7 +20,7 @@ const LOG_BYTES_MAX: &str = "10GiB";
 pub struct Engine {
     clickhouse: ClickHouse,
     runtime: Runtime,
-    child: Option<Child>,
+    listener: Option<Listener>,
 }
 
 impl Engine {
@@ -38,22 +38,22 @@ impl Engine {
             return Ok(Self {
                 clickhouse: clickhouse.clone(),
                 runtime,
-                child: None,
+                listener: None,
             });
         }
         let folder = bench.folder(Store::Disk)?;
-        let mut command = on_cpus(cpus, &bench.options.server);
+        let mut command = on_cpus(cpus, &bench.options.server)?;
         command
             .args(["clickhouse", "--clickhouse-addr", "127.0.0.1:0"])
             .args(["--log-level", "error"])
             .arg("--data-dir")
             .arg(folder.path());
-        let child = Child::start(command, folder).context("the embedded engine")?;
-        let credentials = Credentials::read(&child.folder().join("credentials.json"))?;
+        let listener = Listener::start(command, folder).context("the embedded engine")?;
+        let credentials = Credentials::read(&listener.folder().join("credentials.json"))?;
         Ok(Self {
             clickhouse: ClickHouse::of(&credentials),
             runtime,
-            child: Some(child),
+            listener: Some(listener),
         })
     }
 
@@ -119,7 +119,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::execute`].
     pub fn empty(&self) -> Result<()> {
-        if self.child.is_none() {
+        if self.listener.is_none() {
             return Ok(());
         }
         self.execute("TRUNCATE TABLE IF EXISTS millrace.events")

@@ -6,18 +6,13 @@
 use super::bench::Bench;
 use super::outcome::{Line, Outcome, Plot};
 use super::projects::Projects;
-use super::server::{Beside, Contestant, Server, Store};
+use super::server::{Beside, Contestant, Server};
 use super::throughput::Load;
 use crate::keys::Keys;
 use crate::plan::Compression;
 use crate::report::grouped;
 use crate::summary::Summary;
 use anyhow::Result;
-
-const OURS: Contestant = Contestant::Ours {
-    workers: 1,
-    store: Store::Memory,
-};
 
 /// What grows.
 #[derive(Clone, Copy, Debug)]
@@ -104,52 +99,26 @@ pub fn measure(bench: &mut Bench<'_>, grows: Grows) -> Result<Outcome> {
         "CPU µs an event",
         "CPU ns a byte",
     ]);
+    let mut points = Vec::new();
     let values = grows.values_of(bench.options.quick);
     let projects = match (grows, values.last()) {
         (Grows::Projects, Some(most)) => Some(Projects::make(bench, *most as usize)?),
         _ => None,
     };
-    let mut points = Vec::new();
     for value in values {
-        let load = grows.load(*value);
-        let beside = projects
-            .as_ref()
-            .map_or_else(Beside::default, Projects::beside);
-        let server = Server::start_beside(bench, OURS, beside)?;
-        let mut plan = bench.plan(&server, OURS.cpus());
-        load.apply(&mut plan);
-        if let Some(projects) = &projects {
-            let keys = projects.keys.iter().take(*value as usize);
-            plan.keys = Keys::new(keys.cloned().collect());
-        }
-        let run = bench.run(&plan)?;
+        let run = run_at(bench, grows, *value, projects.as_ref())?;
         bench.say(&format!(
             "  {value:>9} {}: {:>12} events/s",
             grows.name(),
             grouped(run.events_per_second)
         ));
-        let micros = cost_micros(&run);
-        let bytes = load.event_bytes as f64;
-        outcome.row([
-            grouped(f64::from(*value)),
-            grouped(run.events_per_second),
-            grouped(run.requests_per_second),
-            format!("{:.0}", run.events_per_second * bytes / 1e6),
-            format!("{micros:.3}"),
-            format!("{:.3}", micros * 1000.0 / bytes),
-        ]);
+        outcome.row(row(grows, *value, &run));
         if run.run.failed_requests > 0 {
-            outcome.notes.push(format!(
-                "At {}: {} of {} requests were refused, first: {}",
-                grouped(f64::from(*value)),
-                run.run.failed_requests,
-                run.run.failed_requests + run.run.acknowledged_requests,
-                run.first_failure.unwrap_or_default()
-            ));
+            outcome.notes.push(refused(*value, &run));
         }
         let cost = match grows {
-            Grows::EventBytes => micros * 1000.0 / bytes,
-            _ => micros,
+            Grows::EventBytes => cost_nanos_per_byte(grows, *value, &run),
+            _ => cost_micros(&run),
         };
         if cost.is_finite() {
             points.push((f64::from(*value), cost));
@@ -165,6 +134,50 @@ pub fn measure(bench: &mut Bench<'_>, grows: Grows) -> Result<Outcome> {
         }],
     });
     Ok(outcome)
+}
+
+/// A run with so many or so much, against a new server.
+fn run_at(
+    bench: &Bench<'_>,
+    grows: Grows,
+    value: u32,
+    projects: Option<&Projects>,
+) -> Result<Summary> {
+    let beside = projects.map_or_else(Beside::default, Projects::beside);
+    let server = Server::start_beside(bench, Contestant::OURS, beside)?;
+    let mut plan = bench.plan(&server, Contestant::OURS.cpus());
+    grows.load(value).apply(&mut plan);
+    if let Some(projects) = projects {
+        let keys = projects.keys.iter().take(value as usize);
+        plan.keys = Keys::new(keys.cloned().collect());
+    }
+    bench.run(&plan)
+}
+
+fn row(grows: Grows, value: u32, run: &Summary) -> [String; 6] {
+    let bytes = grows.load(value).event_bytes as f64;
+    [
+        grouped(f64::from(value)),
+        grouped(run.events_per_second),
+        grouped(run.requests_per_second),
+        format!("{:.0}", run.events_per_second * bytes / 1e6),
+        format!("{:.3}", cost_micros(run)),
+        format!("{:.3}", cost_nanos_per_byte(grows, value, run)),
+    ]
+}
+
+fn refused(value: u32, run: &Summary) -> String {
+    format!(
+        "At {}: {} of {} requests were refused, first: {}",
+        grouped(f64::from(value)),
+        run.run.failed_requests,
+        run.run.failed_requests + run.run.acknowledged_requests,
+        run.first_failure.as_deref().unwrap_or_default()
+    )
+}
+
+fn cost_nanos_per_byte(grows: Grows, value: u32, run: &Summary) -> f64 {
+    cost_micros(run) * 1000.0 / grows.load(value).event_bytes as f64
 }
 
 /// The server's CPU time per acknowledged event; `NaN` when there was none.

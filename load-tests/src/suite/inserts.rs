@@ -7,11 +7,12 @@ use super::bench::Bench;
 use super::course::Course;
 use super::engine::Engine;
 use super::server::{Beside, Contestant, Server};
-use super::tap::{Insert, Tap};
 use super::throughput::Load;
 use crate::clickhouse::ClickHouse;
 use crate::process::pin_this_thread;
+use crate::proxy::{Insert, Proxy};
 use anyhow::{Context, Result, anyhow, ensure};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::JoinSet;
@@ -28,7 +29,7 @@ const IN_FLIGHT: usize = 4;
 pub struct Inserts(Arc<[(Insert, u64)]>);
 
 impl Inserts {
-    /// Lets a server ship a load through a tap, and asks the engine how many rows each insert is.
+    /// Lets a server ship a load through a proxy, and asks the engine how many rows each insert is.
     ///
     /// # Errors
     /// The server does not start, the run fails, or the engine refuses.
@@ -39,13 +40,15 @@ impl Inserts {
         load: Load,
     ) -> Result<Self> {
         let events = bench.effort.shipped_events / 2;
-        let tap = Tap::start(&engine.clickhouse().url, "`events`", BYTES_MAX)?;
-        let through_tap = ClickHouse {
-            url: tap.url.clone(),
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let proxy = Proxy::start(any_port, &engine.clickhouse().url)?;
+        proxy.record("`events`", BYTES_MAX);
+        let through_proxy = ClickHouse {
+            url: proxy.url(),
             ..engine.clickhouse().clone()
         };
         let beside = Beside {
-            clickhouse: Some(&through_tap),
+            clickhouse: Some(&through_proxy),
             ..Beside::default()
         };
         let server = Server::start_beside(bench, contestant, beside)?;
@@ -56,7 +59,7 @@ impl Inserts {
         server.wait_until_shipped(bench, summary.run.acknowledged_events)?;
         drop(server);
         engine.empty()?;
-        let mut inserts = tap.end()?;
+        let mut inserts = proxy.recorded();
         // The last is what was left over.
         if inserts.len() > 1 {
             inserts.pop();

@@ -3,21 +3,16 @@
 use super::bench::Bench;
 use super::cases::BATCHES;
 use super::outcome::{Line, Outcome, Plot};
-use super::server::{Contestant, Server, Store};
+use super::server::{Contestant, Server};
 use crate::plan::Target;
 use crate::process::Usage;
-use crate::report::grouped;
+use crate::report::{grouped, mebibytes};
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-const MIB: f64 = (1 << 20) as f64;
 const CONNECTIONS: u16 = 256;
 const IDLE_CONNECTIONS: usize = 10_000;
-const OURS: Contestant = Contestant::Ours {
-    workers: 1,
-    store: Store::Memory,
-};
 
 /// Idle, with idle connections, then another server under full load.
 ///
@@ -29,7 +24,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
         outcome.row([name, format!("{mebibytes:.1}")]);
         outcome.figure(key, mebibytes);
     };
-    let server = Server::start(bench, OURS)?;
+    let server = Server::start(bench, Contestant::OURS)?;
     let idle = resident(&server)?;
     figure("idle".to_owned(), "idle: mebibytes", idle);
     let connections = idle_connections(&server)?;
@@ -66,8 +61,8 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
 }
 
 fn full_load(bench: &mut Bench<'_>) -> Result<(f64, Line)> {
-    let server = Server::start(bench, OURS)?;
-    let mut plan = bench.plan(&server, OURS.cpus());
+    let server = Server::start(bench, Contestant::OURS)?;
+    let mut plan = bench.plan(&server, Contestant::OURS.cpus());
     BATCHES.apply(&mut plan);
     plan.connections = CONNECTIONS;
     let mut points = Vec::new();
@@ -79,13 +74,13 @@ fn full_load(bench: &mut Bench<'_>) -> Result<(f64, Line)> {
     })?;
     let most = summary
         .server
-        .map_or(f64::NAN, |load| load.rss_bytes_max as f64 / MIB);
+        .map_or(f64::NAN, |load| mebibytes(load.rss_bytes_max));
     let name = format!("{CONNECTIONS} connections");
     Ok((most, Line { name, points }))
 }
 
 fn resident(server: &Server) -> Result<f64> {
-    Ok(Usage::of(Some(server.pid()))?.rss_bytes as f64 / MIB)
+    Ok(mebibytes(Usage::of(Some(server.pid()))?.rss_bytes))
 }
 
 /// Connections that the server has taken: each has got an answer.

@@ -5,11 +5,11 @@
 //!
 //! - [`cases`]: what is measured, as a table.
 //! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
-//! - [`server`], [`engine`]: the children, and [`child`]: what they share.
+//! - [`server`], [`engine`]: the children, and [`listener`]: what they share.
 //! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`overload`],
 //!   [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
 //! - [`bare`]: the disk without us: append and fdatasync.
-//! - [`inserts`]: the engine without us, by inserts that a [`tap`] has recorded.
+//! - [`inserts`]: the engine without us, by inserts that the [`proxy`](crate::proxy) has recorded.
 //! - [`course`]: how many rows could be queried by when.
 //! - [`projects`]: a catalog with many of them.
 //! - [`outcome`]: what a case gave: a table, figures, a plot.
@@ -19,7 +19,6 @@
 pub mod bare;
 pub mod bench;
 pub mod cases;
-pub mod child;
 pub mod course;
 pub mod criterion;
 pub mod disk;
@@ -28,6 +27,7 @@ pub mod growth;
 pub mod history;
 pub mod inserts;
 pub mod latency;
+pub mod listener;
 pub mod machine;
 pub mod memory;
 pub mod neighbour;
@@ -39,7 +39,6 @@ pub mod results;
 pub mod server;
 pub mod shipping;
 pub mod soak;
-pub mod tap;
 pub mod throughput;
 pub mod visible;
 

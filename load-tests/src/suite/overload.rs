@@ -4,9 +4,9 @@
 use super::bench::Bench;
 use super::cases::BATCHES;
 use super::outcome::{Line, Outcome, Plot, median};
-use super::server::{Contestant, Server, Store};
+use super::server::{Contestant, Server};
 use crate::plan::{Mode, Plan};
-use crate::report::grouped;
+use crate::report::{grouped, mebibytes};
 use crate::series::Point;
 use crate::summary::Summary;
 use anyhow::Result;
@@ -25,11 +25,6 @@ const WINDOWS: u32 = 3;
 const AFTER: Duration = Duration::from_secs(8);
 /// A calm server's p99 is at most so many times that of before.
 const WELL_RATIO_MAX: f64 = 2.0;
-const MIB: f64 = (1 << 20) as f64;
-const OURS: Contestant = Contestant::Ours {
-    workers: 1,
-    store: Store::Memory,
-};
 
 struct Round {
     peak: Summary,
@@ -59,9 +54,9 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
 }
 
 fn measure_round(bench: &Bench<'_>) -> Result<Round> {
-    let server = Server::start(bench, OURS)?;
+    let server = Server::start(bench, Contestant::OURS)?;
     let plan = |connections, mode| {
-        let mut plan = bench.plan(&server, OURS.cpus());
+        let mut plan = bench.plan(&server, Contestant::OURS.cpus());
         BATCHES.apply(&mut plan);
         plan.connections = connections;
         plan.mode = mode;
@@ -122,7 +117,7 @@ fn memory(overload: &Summary) -> (f64, f64) {
         .resources
         .iter()
         .filter(|point| point.at_seconds >= 0.0)
-        .filter_map(|point| Some(point.server?.rss_bytes as f64 / MIB))
+        .filter_map(|point| Some(mebibytes(point.server?.rss_bytes)))
         .collect();
     let third = rss.len() / 3;
     let middle = rss.get(third..third * 2).unwrap_or_default();

@@ -33,11 +33,7 @@ impl Projects {
             _folder: folder,
         };
         // The first start makes the organization, and the first project with it.
-        let ours = Contestant::Ours {
-            workers: 1,
-            store: Store::Memory,
-        };
-        let server = Server::start_beside(bench, ours, projects.beside())?;
+        let server = Server::start_beside(bench, Contestant::OURS, projects.beside())?;
         projects.keys.push(server.key.clone());
         drop(server);
         while projects.keys.len() < count {

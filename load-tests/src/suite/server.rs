@@ -1,12 +1,11 @@
 //! Servers as child processes.
 
 use super::bench::Bench;
-use super::child::{Child, on_cpus};
+use super::listener::{Listener, on_cpus};
 use crate::clickhouse::ClickHouse;
 use crate::credentials::Credentials;
+use crate::metrics;
 use anyhow::{Context, Result, ensure};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,7 +13,6 @@ use std::time::{Duration, Instant};
 /// Room for the log: a quarter of it is never reached in a run, past which rows are compressed
 /// whatever the disk.
 const LOG_BYTES_MAX: &str = "64GiB";
-const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Nobody listens there: shipping costs nothing.
 const NOWHERE: &str = "http://127.0.0.1:9";
 /// How often is looked whether all has been shipped.
@@ -54,7 +52,9 @@ pub struct Server {
     pub url: String,
     /// A project's key.
     pub key: String,
-    child: Child,
+    /// Where its metrics are; a yardstick has none.
+    health_url: String,
+    listener: Listener,
 }
 
 /// What a server has beside its own folder.
@@ -89,6 +89,12 @@ impl Store {
 }
 
 impl Contestant {
+    /// One worker, and a log that no disk decides about: what most cases measure.
+    pub const OURS: Self = Self::Ours {
+        workers: 1,
+        store: Store::Memory,
+    };
+
     /// As it is called in tables.
     #[must_use]
     pub fn name(self) -> String {
@@ -135,28 +141,38 @@ impl Server {
         let cpus = bench.cpus.server(contestant.cpus());
         let command = match contestant {
             Contestant::Ours { workers, .. } => {
-                let mut command = on_cpus(&cpus, &bench.options.server);
+                let mut command = on_cpus(&cpus, &bench.options.server)?;
                 ours(&mut command, workers, data.path());
                 let clickhouse = beside.clickhouse.or(bench.options.clickhouse.as_ref());
                 surroundings(&mut command, beside, clickhouse);
                 command
             }
-            Contestant::Tape => yardstick(bench, &cpus, &["--tape"]),
-            Contestant::Drain => yardstick(bench, &cpus, &[]),
+            Contestant::Tape => yardstick(bench, &cpus, &["--tape"])?,
+            Contestant::Drain => yardstick(bench, &cpus, &[])?,
         };
-        let child = Child::start(command, data)?;
-        let (mut url, mut key) = (child.url().to_owned(), "any".to_owned());
+        let listener = Listener::start(command, data)?;
         if let Contestant::Ours { .. } = contestant {
-            let credentials = Credentials::read(&child.folder().join("credentials.json"))?;
-            (url, key) = (credentials.ingest_url, credentials.project_api_key);
+            let path = listener.folder().join("credentials.json");
+            let credentials = Credentials::read(&path)?;
+            return Ok(Self {
+                url: credentials.ingest_url,
+                key: credentials.project_api_key,
+                health_url: credentials.health_url,
+                listener,
+            });
         }
-        Ok(Self { url, key, child })
+        Ok(Self {
+            url: listener.url().to_owned(),
+            key: "any".to_owned(),
+            health_url: String::new(),
+            listener,
+        })
     }
 
     /// Its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.pid()
+        self.listener.pid()
     }
 
     /// Waits until so many events are in ClickHouse.
@@ -202,14 +218,7 @@ impl Server {
     /// # Errors
     /// The metrics cannot be read.
     pub fn metric(&self, name: &str) -> Result<f64> {
-        let path = self.child.folder().join("credentials.json");
-        let text = std::fs::read(&path).context("credentials")?;
-        let json: serde_json::Value = serde_json::from_slice(&text).context("credentials")?;
-        let url = json.get("health_url").and_then(serde_json::Value::as_str);
-        let address = url
-            .and_then(|url| url.strip_prefix("http://"))
-            .context("no health_url")?;
-        Ok(sum_of(&get(address, "/metrics")?, name))
+        Ok(metrics::sum(&metrics::read(&self.health_url)?, name, ""))
     }
 }
 
@@ -246,50 +255,10 @@ pub fn sqlite_url(catalog: &Path) -> String {
     format!("sqlite://{}?mode=rwc", catalog.display())
 }
 
-fn yardstick(bench: &Bench<'_>, cpus: &str, kind: &[&str]) -> Command {
-    let mut command = on_cpus(cpus, &bench.options.load);
+fn yardstick(bench: &Bench<'_>, cpus: &str, kind: &[&str]) -> Result<Command> {
+    let mut command = on_cpus(cpus, &bench.options.load)?;
     command
         .args(["drain-server", "--listen", "127.0.0.1:0"])
         .args(kind);
-    command
-}
-
-fn get(address: &str, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address).context("cannot connect to the health server")?;
-    stream
-        .set_read_timeout(Some(SCRAPE_TIMEOUT))
-        .context("timeout")?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .context("request")?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).context("answer")?;
-    Ok(text)
-}
-
-fn sum_of(metrics: &str, name: &str) -> f64 {
-    let value = |line: &str| {
-        let rest = line.strip_prefix(name)?;
-        if !rest.starts_with(['{', ' ']) {
-            return None;
-        }
-        rest.rsplit_once(' ')?.1.parse::<f64>().ok()
-    };
-    metrics.lines().filter_map(value).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_metric_is_the_sum_over_its_labels() {
-        let metrics = "# TYPE a_total counter\na_total{lane=\"live\"} 5\na_total{lane=\"h\"} 2\n\
-                       a_total_more 100\nb 1.5\n";
-        for (name, sum) in [("a_total", 7.0), ("b", 1.5), ("c", 0.0)] {
-            assert_eq!(sum_of(metrics, name), sum, "{name}");
-        }
-    }
+    Ok(command)
 }

@@ -14,8 +14,8 @@ use crate::threads::Threads;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
-/// Well below what one core takes, so that nothing waits.
-const EVENTS_PER_SECOND: f64 = 200_000.0;
+/// Well below what one core takes with shipping, so that nothing waits.
+const EVENTS_PER_SECOND: f64 = 100_000.0;
 
 /// What is done, and by threads of which names; the last takes all others.
 const ROLES: [(&str, &[&str]); 4] = [

@@ -7,10 +7,10 @@
 use super::bench::Bench;
 use super::engine::Engine;
 use super::outcome::{Line, Outcome, Plot, median};
-use super::server::{Contestant, Store};
+use super::server::Contestant;
 use super::visible::follow;
 use crate::plan::Mode;
-use crate::report::grouped;
+use crate::report::{grouped, mebibytes};
 use crate::resources::ResourcePoint;
 use anyhow::Result;
 use std::time::{Duration, Instant};
@@ -23,11 +23,6 @@ const EMPTY_AFTER: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Length of the first and the last minute, in seconds; half of a run that has no two.
 const EDGE_SECONDS: f64 = 60.0;
-const MIB: f64 = (1 << 20) as f64;
-const OURS: Contestant = Contestant::Ours {
-    workers: 1,
-    store: Store::Memory,
-};
 
 /// Resident memory in MiB, by seconds.
 type Samples = Vec<(f64, f64)>;
@@ -37,9 +32,12 @@ type Samples = Vec<(f64, f64)>;
 /// # Errors
 /// A server or the engine does not start, or a run fails.
 pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
-    let engine = Engine::start(bench, &bench.cpus.beside_engine(OURS.cpus()).engine)?;
+    let engine = Engine::start(
+        bench,
+        &bench.cpus.beside_engine(Contestant::OURS.cpus()).engine,
+    )?;
     let kept_up = {
-        let (_server, mut plan) = engine.server(bench, OURS)?;
+        let (_server, mut plan) = engine.server(bench, Contestant::OURS)?;
         plan.connections = CONNECTIONS;
         follow(bench, &engine, &plan)?.rows_per_second()
     };
@@ -51,7 +49,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
         grouped(events_per_second),
         bench.effort.soak.as_secs()
     ));
-    let (server, mut plan) = engine.server(bench, OURS)?;
+    let (server, mut plan) = engine.server(bench, Contestant::OURS)?;
     plan.connections = CONNECTIONS;
     plan.duration = bench.effort.soak;
     plan.mode = Mode::Open { events_per_second };
@@ -89,7 +87,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
 fn samples(resources: &[ResourcePoint]) -> Samples {
     let sample = |point: &ResourcePoint| {
         let server = point.server?;
-        Some((point.at_seconds, server.rss_bytes as f64 / MIB))
+        Some((point.at_seconds, mebibytes(server.rss_bytes)))
     };
     resources.iter().filter_map(sample).collect()
 }

@@ -8,6 +8,9 @@ use crate::report::grouped;
 use crate::summary::Summary;
 use anyhow::Result;
 
+/// Part of its CPUs that a server is to use, or something else is measured.
+const BUSY: f64 = 0.9;
+
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
@@ -129,6 +132,13 @@ fn outcome(load: Load, contestants: &[Contestant], runs: &[Vec<Summary>]) -> Out
                 .push(format!("{name}: {failed} requests were not acknowledged."));
         }
         let name = contestant.name();
+        if rates.cores < BUSY * contestant.cpus() as f64 {
+            outcome.notes.push(format!(
+                "{name} was busy for {:.2} of its CPUs only: the generator was the limit. Go by what is \
+                 said of a CPU second.",
+                rates.cores
+            ));
+        }
         outcome.figure(&format!("{name}: events_per_second"), middle);
     }
     let encoding = match load.compression {

@@ -18,6 +18,7 @@ mod pages;
 mod power;
 mod projects;
 mod proxy;
+mod recording;
 mod scripted;
 mod server;
 mod suite;

@@ -3,12 +3,17 @@
 use crate::process::wait_for_line;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long a process may take until it is up, a long recovery included.
+const UP_MAX: Duration = Duration::from_secs(120);
+/// Variables that a program under test keeps: where its engine is.
+const KEPT_VARIABLES: [&str; 2] = ["MILLRACE_LIBCHDB", "MILLRACE_TEST_"];
 /// How long a process may take to stop, and how often to look.
 const FREEZE_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -35,12 +40,32 @@ pub enum Start {
     Ended(ExitStatus),
 }
 
+/// Lets no settings through but those of the command itself: neither variables of ours, nor a
+/// configuration file in the working directory, which `dir` becomes.
+pub fn isolate(command: &mut Command, dir: &Path) {
+    let own: Vec<OsString> = command
+        .get_envs()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for (name, _) in std::env::vars_os() {
+        if is_setting(&name.to_string_lossy()) && !own.contains(&name) {
+            command.env_remove(&name);
+        }
+    }
+    command.current_dir(dir);
+}
+
+fn is_setting(name: &str) -> bool {
+    let is_kept = KEPT_VARIABLES.iter().any(|kept| name.starts_with(kept));
+    name.starts_with("MILLRACE_") && !is_kept
+}
+
 impl Child {
     /// Starts a program and waits until it prints a line with `ready` in it. What it writes to standard
     /// error is appended to a file.
     ///
     /// # Errors
-    /// The program cannot be started.
+    /// The program cannot be started, or prints no such line for two minutes.
     pub fn start(mut command: Command, stderr: &Path, ready: &str) -> Result<Start> {
         let errors = OpenOptions::new().create(true).append(true).open(stderr);
         let started = Instant::now();
@@ -53,7 +78,7 @@ impl Child {
             .with_context(|| format!("cannot run {}", command.get_program().display()))?;
         let output = process.stdout.take().context("stdout")?;
         let mut child = Self { process };
-        match wait_for_line(output, |line| line.contains(ready))? {
+        match wait_for_line(output, ready, UP_MAX)? {
             Some(line) => Ok(Start::Up {
                 child,
                 line,
@@ -147,4 +172,42 @@ pub fn children_of(pid: Pid) -> Vec<Pid> {
         children.extend(pids.filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
     }
     children
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_kept_from_a_child_and_where_its_engine_is_is_not() {
+        for (name, expected) in [
+            ("MILLRACE_DATA_DIR", true),
+            ("MILLRACE_CLICKHOUSE_PASSWORD", true),
+            ("MILLRACE_LIBCHDB", false),
+            ("MILLRACE_TEST_POSTGRES", false),
+            ("PATH", false),
+        ] {
+            assert_eq!(is_setting(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_child_has_its_own_variables_and_its_own_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.env("MILLRACE_CLICKHOUSE_PASSWORD", "secret");
+        command.args([
+            "-c",
+            "echo up $MILLRACE_CLICKHOUSE_PASSWORD $PWD; exec sleep 600",
+        ]);
+        isolate(&mut command, dir.path());
+        let started = Child::start(command, &dir.path().join("stderr"), "up").unwrap();
+        let Start::Up { line, .. } = started else {
+            panic!("{started:?}");
+        };
+        assert_eq!(
+            line.trim_end(),
+            format!("up secret {}", dir.path().display())
+        );
+    }
 }

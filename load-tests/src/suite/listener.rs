@@ -1,55 +1,60 @@
 //! A child process that listens somewhere, with a folder of its own.
 
-use crate::process::wait_for_line;
+use crate::child::{Child, Start, isolate};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 
-/// A running process; ended, and its folder removed, when dropped.
+/// A running process; ended, and its folder removed, when dropped. What it has not finished is of no
+/// use to anyone, so it is not asked to.
 #[derive(Debug)]
-pub struct Child {
-    process: std::process::Child,
-    folder: TempDir,
+pub struct Listener {
+    child: Child,
     url: String,
+    /// Dropped after the process.
+    folder: TempDir,
 }
 
 /// A command that runs a program on some CPUs, as `taskset` wants them.
-#[must_use]
-pub fn on_cpus(cpus: &str, program: &Path) -> Command {
+///
+/// # Errors
+/// The program's path is relative, and there is no working directory.
+pub fn on_cpus(cpus: &str, program: &Path) -> Result<Command> {
+    let program = std::path::absolute(program).context("the program's path")?;
     let mut command = Command::new("taskset");
     command.args(["-c", cpus]).arg(program);
-    command
+    Ok(command)
 }
 
-impl Child {
-    /// Starts it and waits until it has printed a URL: all that we start do so once they listen.
+impl Listener {
+    /// Starts it in its folder, with no settings but its arguments and the variables that the command
+    /// has, and waits until it has printed a URL: all that we start do so once they listen.
     ///
     /// # Errors
     /// There is no such program, or it ended before; then with what it had to say.
     pub fn start(mut command: Command, folder: TempDir) -> Result<Self> {
-        let errors = std::fs::File::create(folder.path().join("stderr")).context("stderr")?;
-        let mut process = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .spawn()
-            .context("cannot run taskset")?;
-        let output = process.stdout.take().context("stdout")?;
-        // From here on dropping ends the process.
-        let mut child = Self {
-            process,
-            folder,
-            url: String::new(),
+        let stderr = folder.path().join("stderr");
+        isolate(&mut command, folder.path());
+        let (child, line) = match Child::start(command, &stderr, "http://")? {
+            Start::Up { child, line, .. } => (child, line),
+            Start::Ended(status) => {
+                let errors = std::fs::read_to_string(&stderr).unwrap_or_default();
+                bail!("the server did not start ({status}):\n{errors}")
+            }
         };
-        child.url = child.wait_for_url(output)?;
-        Ok(child)
+        let url = url_in(&line).with_context(|| format!("no URL in {line:?}"))?;
+        Ok(Self {
+            child,
+            url: url.to_owned(),
+            folder,
+        })
     }
 
     /// The process.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.process.id()
+        self.child.pid().as_raw_nonzero().get().unsigned_abs()
     }
 
     /// Its folder.
@@ -62,24 +67,6 @@ impl Child {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
-    }
-
-    fn wait_for_url(&mut self, output: ChildStdout) -> Result<String> {
-        let line = wait_for_line(output, |line| url_in(line).is_some())?;
-        if let Some(url) = line.as_deref().and_then(url_in) {
-            return Ok(url.to_owned());
-        }
-        let status = self.process.wait().context("wait")?;
-        let errors = std::fs::read_to_string(self.folder().join("stderr")).unwrap_or_default();
-        bail!("the server did not start ({status}):\n{errors}")
-    }
-}
-
-impl Drop for Child {
-    /// What it has not finished is of no use to anyone, so it is not asked to.
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -112,7 +99,7 @@ mod tests {
     fn a_process_that_ends_without_a_url_is_an_error_with_its_words() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo nothing here; echo sorry >&2; exit 3"]);
-        let error = Child::start(command, tempfile::tempdir().unwrap()).unwrap_err();
+        let error = Listener::start(command, tempfile::tempdir().unwrap()).unwrap_err();
         assert!(error.to_string().contains("sorry"), "{error}");
     }
 
@@ -120,10 +107,10 @@ mod tests {
     fn a_folder_goes_with_its_process() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo http://h:1 and more; exec sleep 600"]);
-        let child = Child::start(command, tempfile::tempdir().unwrap()).unwrap();
-        assert_eq!(child.url(), "http://h:1");
-        let folder = child.folder().to_owned();
-        drop(child);
+        let listener = Listener::start(command, tempfile::tempdir().unwrap()).unwrap();
+        assert_eq!(listener.url(), "http://h:1");
+        let folder = listener.folder().to_owned();
+        drop(listener);
         assert!(!folder.exists());
     }
 }
