@@ -123,7 +123,9 @@ impl Bucket {
                 ))
             }
             ("POST", Some(id)) => {
-                let (key, parts) = self.uploads.remove(id).unwrap();
+                let Some((key, parts)) = self.uploads.remove(id) else {
+                    return refused(StatusCode::NOT_FOUND, "NoSuchUpload");
+                };
                 let named = String::from_utf8(body.to_vec())
                     .unwrap()
                     .matches("<Part>")
@@ -136,8 +138,11 @@ impl Bucket {
                 )
             }
             ("PUT", Some(id)) => {
-                let number = query["partNumber"].parse().unwrap();
-                self.uploads.get_mut(id).unwrap().1.insert(number, body);
+                // A part that was on its way when its upload was aborted comes too late.
+                let Some((_, parts)) = self.uploads.get_mut(id) else {
+                    return refused(StatusCode::NOT_FOUND, "NoSuchUpload");
+                };
+                parts.insert(query["partNumber"].parse().unwrap(), body);
                 done(Bytes::new())
             }
             ("PUT", None) => {
