@@ -116,6 +116,7 @@ impl Engine {
     /// Runs exports until `stop`. Runs that are under way then are given back, so that whoever
     /// leads next makes them at once.
     pub async fn run(self, stop: impl Future<Output = ()>) {
+        metrics::describe();
         let holder = Uuid::new_v4();
         let leads = leader::Leader::start(&self.inner, holder);
         tokio::select! {
@@ -133,7 +134,9 @@ impl Engine {
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             every.tick().await;
+            metrics::leads(leads.now());
             if !leads.now() {
+                metrics::no_lag();
                 continue;
             }
             if let Err(error) = planner::plan(&self.inner).await {

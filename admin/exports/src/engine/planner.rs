@@ -2,7 +2,7 @@
 
 use super::Inner;
 use super::source::Source;
-use crate::error::ExportError;
+use crate::error::{ExportError, Outlook};
 use crate::window::{RunScope, Window, WindowBy};
 use millrace_catalog::{
     BatchExport, CatalogError, ChangeError, ExportInterval, NewRun, OpenBackfill, TeamId, UtcTime,
@@ -36,10 +36,36 @@ pub(super) async fn plan(inner: &Inner) -> Result<(), PlanError> {
     }
     for open in inner.catalog.open_export_backfills().await? {
         if open.open_runs < RUNS_AHEAD {
-            backfill(inner, open, watermark).await?;
+            let id = open.backfill.id;
+            let planned = backfill(inner, open, watermark).await;
+            without_others(inner, id, planned).await?;
         }
     }
     Ok(())
+}
+
+/// A backfill whose rows cannot be asked for does not keep others waiting; one of which that will
+/// never change is given up.
+async fn without_others(
+    inner: &Inner,
+    id: Uuid,
+    planned: Result<(), PlanError>,
+) -> Result<(), PlanError> {
+    match planned {
+        Err(PlanError::Rows(error)) if error.outlook == Outlook::Hopeless => {
+            tracing::warn!(backfill = %id, %error, "a backfill is given up");
+            inner
+                .catalog
+                .fail_export_backfill(id, &error.message)
+                .await?;
+            Ok(())
+        }
+        Err(PlanError::Rows(error)) => {
+            tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again");
+            Ok(())
+        }
+        planned => planned,
+    }
 }
 
 /// Makes the next runs of a backfill: of windows that have rows, in order.

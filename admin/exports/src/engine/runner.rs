@@ -94,19 +94,20 @@ async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) {
     loop {
         tokio::time::sleep(time / EXTENDED_TIMES).await;
         let asked = Instant::now();
+        let lapses = tokio::time::Instant::from_std(held_until);
         let told = told(
             RunStatus::Running,
             progress,
             claimed.run.latest_error.clone(),
         );
         let (id, claim) = (claimed.run.id, claimed.run.claim);
-        match inner.catalog.record_export_run(id, claim, told, time).await {
-            Ok(RunOutcome::Lost) => return,
-            Ok(_) => held_until = asked + time,
-            Err(error) if Instant::now() < held_until => {
+        let recorded = inner.catalog.record_export_run(id, claim, told, time);
+        match tokio::time::timeout_at(lapses, recorded).await {
+            Ok(Ok(RunOutcome::Lost)) | Err(_) => return,
+            Ok(Ok(_)) => held_until = asked + time,
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");
             }
-            Err(_) => return,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::deeds::deed;
 use super::latest::keep_latest_runs;
+use super::plan::first_window;
 use super::{ExportInterval, ExportPlace, found_for_change, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
@@ -146,6 +147,7 @@ impl Catalog {
     ) -> Result<backfills::Model, Abort> {
         let now = self.now();
         check(export, range, now)?;
+        settle_first_window(within, export).await?;
         let backfill = backfills::Model {
             id: Uuid::now_v7(),
             batch_export_id: export.id,
@@ -207,6 +209,27 @@ impl Catalog {
             .await?;
         Ok(saved)
     }
+}
+
+/// Keeps where windows by the clock begin, if nobody has yet, as in an export that was paused from
+/// the start: a backfill tells rows apart by that.
+async fn settle_first_window(
+    within: &DatabaseTransaction,
+    export: &exports::Model,
+) -> Result<(), DbErr> {
+    if export.live_since.is_some() {
+        return Ok(());
+    }
+    exports::Entity::update_many()
+        .col_expr(
+            exports::Column::LiveSince,
+            Expr::value(first_window(export)),
+        )
+        .filter(exports::Column::Id.eq(export.id))
+        .filter(exports::Column::LiveSince.is_null())
+        .exec(within)
+        .await?;
+    Ok(())
 }
 
 fn check(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Result<(), ChangeError> {

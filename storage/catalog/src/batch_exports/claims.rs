@@ -161,7 +161,7 @@ impl Catalog {
         run
     }
 
-    /// Pauses an export of which the newest runs by the clock all failed.
+    /// Pauses an export of which the runs that ended last all failed, those of backfills too.
     async fn pause_hopeless(
         &self,
         within: &DatabaseTransaction,

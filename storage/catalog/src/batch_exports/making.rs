@@ -4,6 +4,7 @@
 use super::latest::keep_latest_runs;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
+use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
@@ -11,7 +12,8 @@ use crate::time::UtcTime;
 use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
+    ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, QueryFilter,
 };
 
 /// A window that is to be exported.
@@ -117,13 +119,7 @@ impl Catalog {
     ) -> Result<bool, ChangeError> {
         let transaction = self.begin().await?;
         let planned = async {
-            let query = backfills::Entity::find_by_id(id);
-            let Some(seen) = query.clone().one(&transaction).await? else {
-                return Ok(false);
-            };
-            lock_export(&transaction, seen.batch_export_id).await?;
-            let found = locked(&transaction, query).one(&transaction).await?;
-            let Some(mut backfill) = found.filter(|backfill| backfill.status.is_open()) else {
+            let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
                 return Ok(false);
             };
             backfill.total_runs = Some(total_runs);
@@ -135,7 +131,34 @@ impl Catalog {
         self.finish(transaction, planned).await
     }
 
-    /// Counts a run of a backfill that ended; the last one completes it.
+    /// Gives a backfill up that cannot be planned. `false`: it has ended, or is no more.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn fail_export_backfill(&self, id: Uuid, why: &str) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let failed = async {
+            let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
+                return Ok(false);
+            };
+            let now = self.now();
+            backfill.status = RunStatus::Failed;
+            backfill.finished_at = Some(now);
+            backfill.last_updated_at = now;
+            let export_id = backfill.batch_export_id;
+            let row = backfill.into_active_model().reset_all();
+            row.update(&transaction).await?;
+            let message = format!("Backfill {id} was given up. {why}");
+            self.log_export(&transaction, export_id, None, LogLevel::Error, &message)
+                .await?;
+            Ok(true)
+        };
+        let failed = failed.await;
+        self.finish(transaction, failed).await
+    }
+
+    /// Counts a run of a backfill that ended; the last one ends it.
     pub(super) async fn backfill_run_ended(
         &self,
         within: &DatabaseTransaction,
@@ -165,7 +188,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Writes new counts; when all runs are done the backfill is complete.
+    /// Writes new counts; when all runs are done the backfill is complete, or has failed if one of
+    /// them did.
     async fn save_counts(
         &self,
         within: &DatabaseTransaction,
@@ -175,7 +199,7 @@ impl Catalog {
         let finished = backfill.finished_runs;
         let is_done = backfill.total_runs.is_some_and(|total| finished >= total);
         if is_done && backfill.status.is_open() {
-            backfill.status = RunStatus::Completed;
+            backfill.status = end_of(within, backfill.id).await?;
             backfill.finished_at = Some(now);
         }
         backfill.last_updated_at = now;
@@ -183,6 +207,31 @@ impl Catalog {
         row.update(within).await?;
         Ok(())
     }
+}
+
+/// How a backfill ended all of whose runs have.
+async fn end_of(within: &DatabaseTransaction, id: Uuid) -> Result<RunStatus, DbErr> {
+    let failed = runs::Entity::find()
+        .filter(runs::Column::BackfillId.eq(id))
+        .filter(runs::Column::Status.is_in([RunStatus::Failed, RunStatus::TimedOut]));
+    Ok(match failed.one(within).await? {
+        Some(_) => RunStatus::Failed,
+        None => RunStatus::Completed,
+    })
+}
+
+/// Locks a backfill that has not ended, and its export before it.
+async fn lock_open_backfill(
+    within: &DatabaseTransaction,
+    id: Uuid,
+) -> Result<Option<backfills::Model>, DbErr> {
+    let query = backfills::Entity::find_by_id(id);
+    let Some(seen) = query.clone().one(within).await? else {
+        return Ok(None);
+    };
+    lock_export(within, seen.batch_export_id).await?;
+    let found = locked(within, query).one(within).await?;
+    Ok(found.filter(|backfill| backfill.status.is_open()))
 }
 
 /// Locks an export before anything of it, as those who cancel or delete do; `None` if it is gone,

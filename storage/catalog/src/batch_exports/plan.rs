@@ -212,10 +212,17 @@ fn due_windows(export: &mut exports::Model, until: UtcTime) -> Vec<(UtcTime, Utc
     windows
 }
 
-/// Where the next window begins. The first one is that in which the export is made, or begins.
-fn begun(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
+/// Where the first window by the clock begins: the one in which the export is made, or begins.
+pub(super) fn first_window(export: &exports::Model) -> UtcTime {
+    // The text was an interval when it was kept.
+    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
     let first = export.start_at.unwrap_or(export.created_at);
-    let first = interval.window_start(Ord::max(first, export.created_at));
+    interval.window_start(Ord::max(first, export.created_at))
+}
+
+/// Where the next window begins.
+fn begun(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
+    let first = first_window(export);
     let live_since = *export.live_since.get_or_insert(first);
     let start = export.windows_until.unwrap_or(live_since);
     // An export that begins later than it was first told passes the time until then over.

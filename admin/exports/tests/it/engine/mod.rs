@@ -7,7 +7,7 @@ use millrace_catalog::{DestinationType, RunStatus, TeamId};
 use millrace_exports::engine::Notice;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
-use stand::{Stand, WINDOW};
+use stand::{Stand, WINDOW, new_export};
 use std::time::Duration;
 
 /// Runs `async fn name(TestDatabase)` once on each kind of database.
@@ -33,6 +33,8 @@ on_both!(
     every_event_is_in_one_window_though_processes_die,
     a_backfill_makes_the_same_files_again,
     a_backfill_and_windows_by_the_clock_have_each_event_once,
+    a_backfill_that_cannot_be_made_fails_alone,
+    an_export_that_never_ran_is_backfilled,
     a_run_that_cannot_succeed_is_given_up_and_told,
 );
 
@@ -134,6 +136,39 @@ async fn a_backfill_and_windows_by_the_clock_have_each_event_once(database: Test
     };
     let settled = tokio::time::timeout(Duration::from_secs(120), settled).await;
     settled.unwrap_or_else(|_| panic!("{:?}", stand.exported()));
+}
+
+async fn a_backfill_that_cannot_be_made_fails_alone(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    stand.store(stand.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    // As if it had been taken by an earlier version.
+    let mut new = new_export(DestinationType::FileSystem, &json!({"path": "never"}));
+    new.hogql_query = Some("SELECT * FROM system.tables".to_owned());
+    let hopeless = stand.make(new).await;
+    let good = stand.export(json!({})).await;
+    let fails = stand.backfill(hopeless.id, None, None).await;
+    let succeeds = stand.backfill(good.id, None, None).await;
+    stand.pass(0).await;
+    let _process = stand.start();
+    let ended = stand.backfill_ended(good.id, succeeds).await;
+    assert_eq!(ended, RunStatus::Completed);
+    assert_eq!(stand.exported(), [1]);
+    let ended = stand.backfill_ended(hopeless.id, fails).await;
+    assert_eq!(ended, RunStatus::Failed);
+}
+
+async fn an_export_that_never_ran_is_backfilled(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    stand.store(stand.team_id, &[(1, -WINDOW, -WINDOW)]).await;
+    let mut new = new_export(DestinationType::FileSystem, &json!({"path": "out"}));
+    new.paused = true;
+    let export = stand.make(new).await;
+    stand.pass(0).await;
+    let backfill = stand.backfill(export.id, None, None).await;
+    let _process = stand.start();
+    let ended = stand.backfill_ended(export.id, backfill).await;
+    assert_eq!(ended, RunStatus::Completed);
+    assert_eq!(stand.exported(), [1]);
 }
 
 async fn a_run_that_cannot_succeed_is_given_up_and_told(database: TestDatabase) {

@@ -5,7 +5,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
     DestinationLimits, DestinationType, ExportModel, ExportPlace, ExportWriter, NewBatchExport,
-    PageRequest, RunFilter, RunOrder, SecretKey, TeamId, UtcTime,
+    PageRequest, RunFilter, RunOrder, RunStatus, SecretKey, TeamId, UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -86,22 +86,10 @@ impl Stand {
     }
 
     pub async fn export_to(&self, kind: DestinationType, config: Value) -> BatchExport {
-        let new = NewBatchExport {
-            team_id: None,
-            name: "Often".to_owned(),
-            model: ExportModel::Events,
-            destination: DestinationChange {
-                kind: Some(kind),
-                config: config.as_object().unwrap().clone(),
-            },
-            interval: "every 5 minutes".to_owned(),
-            paused: false,
-            last_paused_at: None,
-            start_at: None,
-            end_at: None,
-            hogql_query: None,
-            query_schema: None,
-        };
+        self.make(new_export(kind, &config)).await
+    }
+
+    pub async fn make(&self, new: NewBatchExport) -> BatchExport {
         let writer = ExportWriter {
             actor: &self.actor,
             place: self.place,
@@ -220,7 +208,8 @@ impl Stand {
         ended.expect("the runs do not end")
     }
 
-    pub async fn backfill(&self, export_id: Uuid, start: Option<i64>, end: Option<i64>) {
+    /// Asks for a backfill; answers its id.
+    pub async fn backfill(&self, export_id: Uuid, start: Option<i64>, end: Option<i64>) -> Uuid {
         let at = |micros: i64| UtcTime(NOW.0 + micros);
         let range = millrace_catalog::BackfillRange {
             start_at: start.map(at),
@@ -229,7 +218,23 @@ impl Stand {
         let asked = self
             .catalog
             .start_export_backfill(&self.actor, self.place, export_id, range);
-        asked.await.unwrap();
+        asked.await.unwrap().id
+    }
+
+    /// Waits until a backfill has ended; answers how.
+    pub async fn backfill_ended(&self, export_id: Uuid, id: Uuid) -> RunStatus {
+        let ended = async {
+            loop {
+                let seen = self.catalog.export_backfill(self.place, export_id, id);
+                let status = seen.await.unwrap().unwrap().status;
+                if !status.is_open() {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
+        ended.expect("the backfill does not end")
     }
 
     /// Time goes by.
@@ -275,6 +280,26 @@ impl Stand {
         }
         numbers.sort_unstable();
         numbers
+    }
+}
+
+/// An export every five minutes.
+pub fn new_export(kind: DestinationType, config: &Value) -> NewBatchExport {
+    NewBatchExport {
+        team_id: None,
+        name: "Often".to_owned(),
+        model: ExportModel::Events,
+        destination: DestinationChange {
+            kind: Some(kind),
+            config: config.as_object().unwrap().clone(),
+        },
+        interval: "every 5 minutes".to_owned(),
+        paused: false,
+        last_paused_at: None,
+        start_at: None,
+        end_at: None,
+        hogql_query: None,
+        query_schema: None,
     }
 }
 

@@ -12,6 +12,8 @@ use uuid::Uuid;
 on_both!(
     ranges_that_are_none_are_refused,
     runs_are_counted_until_all_are_done,
+    a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again,
+    a_backfill_that_cannot_be_planned_is_given_up_once,
     a_backfill_of_no_runs_is_complete_at_once,
     cancelling_takes_the_open_runs_along,
     backfills_are_listed_newest_first_and_to_their_owner,
@@ -125,6 +127,56 @@ async fn runs_are_counted_until_all_are_done(database: TestDatabase) {
     record(&stand, runs[1], RunStatus::Completed).await;
     assert_eq!(counts().await, (RunStatus::Completed, 2, true));
     assert!(!catalog.plan_export_backfill(id, 9).await.unwrap());
+}
+
+async fn a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    for bad in [RunStatus::Failed, RunStatus::TimedOut] {
+        let export_id = stand.made().await.id;
+        let asked =
+            catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+        let id = asked.await.unwrap().id;
+        assert!(catalog.plan_export_backfill(id, 2).await.unwrap());
+        let mut runs = Vec::new();
+        for window in 0..2 {
+            let new = NewRun {
+                backfill_id: Some(id),
+                data_interval_start: Some(UtcTime(window * HOUR)),
+                data_interval_end: UtcTime((window + 1) * HOUR),
+            };
+            runs.push(catalog.begin_export_run(export_id, new).await.unwrap().id);
+        }
+        let status = async || {
+            let seen = catalog.export_backfill(place, export_id, id).await;
+            seen.unwrap().unwrap().status
+        };
+        record(&stand, runs[0], bad).await;
+        assert_eq!(status().await, RunStatus::Running, "another is open");
+        record(&stand, runs[1], RunStatus::Completed).await;
+        assert_eq!(status().await, RunStatus::Failed);
+        let again = catalog.retry_export_run(actor, place, export_id, runs[0]);
+        again.await.unwrap();
+        record(&stand, runs[0], RunStatus::Completed).await;
+        assert_eq!(status().await, RunStatus::Completed);
+    }
+}
+
+async fn a_backfill_that_cannot_be_planned_is_given_up_once(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let asked = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    let id = asked.await.unwrap().id;
+    assert!(catalog.fail_export_backfill(id, "Why.").await.unwrap());
+    let seen = catalog.export_backfill(place, export_id, id).await;
+    let seen = seen.unwrap().unwrap();
+    assert_eq!(seen.status, RunStatus::Failed);
+    assert!(seen.finished_at.is_some());
+    assert!(!catalog.fail_export_backfill(id, "Why.").await.unwrap());
+    assert!(!catalog.plan_export_backfill(id, 1).await.unwrap());
+    let nobody = catalog.fail_export_backfill(Uuid::now_v7(), "Why.").await;
+    assert!(!nobody.unwrap());
 }
 
 async fn a_backfill_of_no_runs_is_complete_at_once(database: TestDatabase) {
