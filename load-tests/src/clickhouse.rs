@@ -114,6 +114,20 @@ impl ClickHouse {
         read_out(self.ask(statement).await?).await
     }
 
+    /// Sends a query and throws the answer away; answers how many bytes it had.
+    ///
+    /// # Errors
+    /// As [`Self::rows`].
+    pub async fn drain(&self, query: &str) -> Result<u64> {
+        let mut body = self.ask(query).await?;
+        let mut bytes = 0;
+        while let Some(frame) = in_time(body.frame()).await? {
+            let frame = frame.context("ClickHouse's answer broke off")?;
+            bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        Ok(bytes)
+    }
+
     /// Sends rows whose statement is in the path's query, and waits until they are stored.
     ///
     /// # Errors

@@ -20,6 +20,12 @@ pub struct Credentials {
     pub health_url: String,
     /// The project's key.
     pub project_api_key: String,
+    /// Where the organization API is; empty for a process without one.
+    #[serde(default)]
+    pub admin_url: String,
+    /// The owner's key, as long as the file has it.
+    #[serde(default)]
+    pub personal_api_key: String,
 }
 
 impl Credentials {

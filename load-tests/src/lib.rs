@@ -24,6 +24,7 @@
 //! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
 //! - [`mod@crash`]: the server killed again and again, and nothing acknowledged lost or doubled.
 //! - [`child`]: a process under test, and [`metrics`]: what it says of itself.
+//! - [`organization`]: asks the organization API.
 //! - [`namespace`]: a program run where its mounts and processes go with it.
 //! - [`process`]: CPU time and memory of the processes involved, [`resources`]: over time, and
 //!   [`threads`]: thread by thread.
@@ -43,6 +44,7 @@ pub mod ledger;
 pub mod max_rate;
 pub mod metrics;
 pub mod namespace;
+pub mod organization;
 pub mod peer;
 pub mod plan;
 pub mod process;

@@ -36,6 +36,10 @@ pub struct Effort {
     pub shipped_events: u64,
     /// Length of the soak.
     pub soak: Duration,
+    /// Rows that are exported at once.
+    pub exported_rows: u64,
+    /// How often.
+    pub export_rounds: usize,
 }
 
 /// The CPUs that we may use: servers get the first, the generator the rest.
@@ -59,6 +63,8 @@ impl Effort {
         window: Duration::from_secs(3),
         shipped_events: 4_000_000,
         soak: Duration::from_secs(600),
+        exported_rows: 10_000_000,
+        export_rounds: 3,
     };
     /// To see whether all works.
     const QUICK: Self = Self {
@@ -67,6 +73,8 @@ impl Effort {
         window: Duration::from_millis(500),
         shipped_events: 300_000,
         soak: Duration::from_secs(6),
+        exported_rows: 200_000,
+        export_rounds: 1,
     };
 }
 

@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
 use super::server::Store;
 use super::throughput::{self, Load};
-use super::{disk, latency, memory, neighbour, overload, shipping, soak, visible};
+use super::{disk, exports, latency, memory, neighbour, overload, shipping, soak, visible};
 use crate::plan::Compression;
 use anyhow::Result;
 
@@ -28,6 +28,7 @@ enum Kind {
     Latency,
     Shipping,
     Visible,
+    Exports,
     Overload,
     Neighbour,
     Memory,
@@ -64,7 +65,7 @@ const GZIP: Load = Load {
 };
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 19] = [
+pub const CASES: [Case; 20] = [
     case(
         "batches",
         "250 events of 998 B a request",
@@ -114,6 +115,11 @@ pub const CASES: [Case; 19] = [
         "visible",
         "From the request until it can be queried",
         Kind::Visible,
+    ),
+    case(
+        "exports",
+        "An export of all rows, beside the SELECT that it is made of",
+        Kind::Exports,
     ),
     case(
         "overload",
@@ -166,6 +172,7 @@ impl Case {
             Kind::Latency => latency::measure(bench),
             Kind::Shipping => shipping::measure(bench),
             Kind::Visible => visible::measure(bench),
+            Kind::Exports => exports::measure(bench),
             Kind::Overload => overload::measure(bench),
             Kind::Neighbour => neighbour::measure(bench),
             Kind::Memory => memory::measure(bench),

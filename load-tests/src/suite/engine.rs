@@ -103,6 +103,14 @@ impl Engine {
         self.runtime.block_on(self.clickhouse.execute(statement))
     }
 
+    /// Runs a query and throws the answer away; answers how many bytes it had.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn drain(&self, query: &str) -> Result<u64> {
+        self.runtime.block_on(self.clickhouse.drain(query))
+    }
+
     /// Sends rows.
     ///
     /// # Errors

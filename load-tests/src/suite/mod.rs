@@ -8,6 +8,7 @@
 //! - [`server`], [`engine`]: the children, and [`listener`]: what they share.
 //! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`overload`],
 //!   [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
+//! - [`exports`]: rows out of the engine, by the [`exporter`].
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`inserts`]: the engine without us, by inserts that the [`proxy`](crate::proxy) has recorded.
 //! - [`course`]: how many rows could be queried by when.
@@ -23,6 +24,8 @@ pub mod course;
 pub mod criterion;
 pub mod disk;
 pub mod engine;
+pub mod exporter;
+pub mod exports;
 pub mod growth;
 pub mod history;
 pub mod inserts;

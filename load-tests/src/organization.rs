@@ -1,0 +1,85 @@
+//! Asks the organization API: JSON there and back, one connection a request.
+
+use crate::plan::Target;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// An answer is a page of a catalog at most.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The API of the organization that a personal key is of.
+#[derive(Clone)]
+pub struct Organization {
+    /// `http://host:port`.
+    pub url: String,
+    /// The personal key.
+    pub key: String,
+}
+
+impl fmt::Debug for Organization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Organization")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Organization {
+    /// Sends a body to a path below the organization's, or asks for it where the body is null.
+    ///
+    /// # Errors
+    /// Nobody answers in time, or with a status that is no success; then with what was said.
+    pub fn ask(&self, path: &str, body: &Value) -> Result<Value> {
+        let authority = Target::parse(&self.url)?.authority;
+        let method = if body.is_null() { "GET" } else { "POST" };
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let mut stream = TcpStream::connect(&authority).context("the organization API")?;
+        stream.set_read_timeout(Some(TIMEOUT)).context("timeout")?;
+        write!(
+            stream,
+            "{method} /api/organizations/@current/{path} HTTP/1.1\r\nHost: {authority}\r\n\
+             Authorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            self.key,
+            body.len()
+        )
+        .context("request")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).context("answer")?;
+        json(&answer).with_context(|| format!("{method} {path}"))
+    }
+}
+
+fn json(answer: &str) -> Result<Value> {
+    let (head, body) = answer.split_once("\r\n\r\n").context("no whole answer")?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    ensure!(status.starts_with('2'), "{status}: {body}");
+    serde_json::from_str(body).context("the answer is no JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_json_or_says_why_not() {
+        let answered = json("HTTP/1.1 201 Created\r\nA: b\r\n\r\n{\"id\":1}").unwrap();
+        assert_eq!(answered["id"], 1);
+        for (answer, said) in [
+            ("HTTP/1.1 404 Not Found\r\n\r\nnobody", "404: nobody"),
+            ("HTTP/1.1 200 OK\r\n\r\n", "no JSON"),
+            ("", "no whole answer"),
+        ] {
+            let error = format!("{:#}", json(answer).unwrap_err());
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What an export costs, beside the SELECT that it is made of; and what it costs those who send
+//! meanwhile.
+
+use super::bench::Bench;
+use super::cases::BATCHES;
+use super::engine::Engine;
+use super::exporter::{Exported, Exporter};
+use super::outcome::{Outcome, median, ratio};
+use super::server::{Beside, Contestant, Server, Store};
+use crate::keys::Keys;
+use crate::plan::{Mode, Plan};
+use crate::report::{grouped, mebibytes};
+use crate::run::{Stop, run_observed};
+use anyhow::{Context, Result, anyhow, ensure};
+use std::time::{Duration, Instant};
+
+/// What is sent beside an export; well below what one core takes.
+const EVENTS_PER_SECOND: f64 = 100_000.0;
+/// Rows that one statement makes.
+const FILL_ROWS: u64 = 500_000;
+/// Distinct events that the table is filled with.
+const SEED_ROWS: u64 = 100_000;
+
+/// Exports and SELECTs in turn, then a load with and without an export beside it.
+///
+/// # Errors
+/// Something does not start, a run fails, or an export has not all rows.
+pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let cpus = bench.cpus.beside_engine(1);
+    let engine = Engine::start(bench, &cpus.engine)?;
+    let generator: Vec<_> = cpus.generator.iter().map(usize::to_string).collect();
+    let exporter = Exporter::start(bench, &engine, &generator.join(","))?;
+    let beside = Beside {
+        clickhouse: Some(engine.clickhouse()),
+        catalog: Some(exporter.catalog()),
+        ..Beside::default()
+    };
+    let contestant = Contestant::Ours {
+        workers: 1,
+        store: Store::Disk,
+    };
+    let server = Server::start_beside(bench, contestant, beside)?;
+    let load = plan(bench, &server, &exporter, &cpus.generator);
+    let rows = bench.effort.exported_rows;
+    fill(bench, &engine, &server, &load, rows)?;
+    let mut rounds = Rounds::default();
+    for round in 0..bench.effort.export_rounds {
+        rounds.add(bench, &engine, &exporter, rows)?;
+        let load = rounds.load(bench, &exporter, &load)?;
+        bench.say(&format!("  round {}: {load}", round + 1));
+    }
+    Ok(rounds.outcome(rows))
+}
+
+fn plan(bench: &Bench<'_>, server: &Server, exporter: &Exporter, pin: &[usize]) -> Plan {
+    let mut plan = bench.plan(server, 1);
+    BATCHES.apply(&mut plan);
+    plan.keys = Keys::new(vec![exporter.key.clone()]);
+    plan.pin = pin.to_vec();
+    plan.threads = pin.len();
+    plan.mode = Mode::Open {
+        events_per_second: EVENTS_PER_SECOND,
+    };
+    plan
+}
+
+/// Fills the table with events of yesterday: some that came the usual way, again and again under
+/// other ids.
+fn fill(
+    bench: &mut Bench<'_>,
+    engine: &Engine,
+    server: &Server,
+    load: &Plan,
+    rows: u64,
+) -> Result<()> {
+    let summary = bench.run(load)?;
+    server.wait_until_shipped(bench, summary.run.acknowledged_events)?;
+    let seed = "CREATE TABLE millrace.seed ENGINE = Memory AS \
+                SELECT event, properties, team_id, distinct_id FROM millrace.events";
+    engine.execute(&format!("{seed} LIMIT {SEED_ROWS}"))?;
+    engine.empty()?;
+    let seeds = engine.rows("seed")?.max(1);
+    let mut filled = 0;
+    while filled < rows {
+        bench.check()?;
+        let more = FILL_ROWS.min(rows - filled);
+        engine.execute(&format!(
+            "INSERT INTO millrace.events SELECT generateUUIDv4() AS uuid, event, properties, \
+             toStartOfDay(now64(6)) - toIntervalSecond(1 + rand() % 86000) AS timestamp, \
+             team_id, distinct_id, timestamp AS created_at, false AS historical_migration \
+             FROM millrace.seed CROSS JOIN numbers({}) LIMIT {more} \
+             SETTINGS max_partitions_per_insert_block = 0",
+            more.div_ceil(seeds)
+        ))?;
+        filled += more;
+    }
+    bench.say(&format!("  {} rows to export", grouped(filled as f64)));
+    // Merges would slow whoever runs first.
+    engine.execute("OPTIMIZE TABLE millrace.events")?;
+    engine.execute("SYSTEM STOP MERGES millrace.events")
+}
+
+#[derive(Default)]
+struct Rounds {
+    exports: Vec<Exported>,
+    selects: Vec<Duration>,
+    p99_alone_ms: Vec<f64>,
+    p99_beside_ms: Vec<f64>,
+}
+
+impl Rounds {
+    /// A SELECT and an export of the same rows.
+    fn add(
+        &mut self,
+        bench: &Bench<'_>,
+        engine: &Engine,
+        exporter: &Exporter,
+        rows: u64,
+    ) -> Result<()> {
+        let began = Instant::now();
+        engine.drain(
+            "SELECT * FROM millrace.events WHERE timestamp < toStartOfDay(now64(6)) \
+             FORMAT Parquet SETTINGS output_format_parquet_compression_method = 'zstd'",
+        )?;
+        self.selects.push(began.elapsed());
+        let exported = exporter.export(bench)?;
+        ensure!(
+            exported.rows == rows,
+            "{} of {rows} rows were exported",
+            exported.rows
+        );
+        self.exports.push(exported);
+        Ok(())
+    }
+
+    /// A load alone, then beside exports.
+    fn load(&mut self, bench: &Bench<'_>, exporter: &Exporter, plan: &Plan) -> Result<String> {
+        let p99 = |run: &crate::summary::Summary| run.latency.p99_us / 1e3;
+        let alone = p99(&bench.run(plan)?);
+        let mut long = plan.clone();
+        long.duration = Duration::from_secs(3_600);
+        let stop = Stop::default();
+        let beside = std::thread::scope(|scope| {
+            let load = scope.spawn(|| run_observed(&long, &stop, &mut |_| {}));
+            let exported = exporter.export(bench);
+            stop.ask();
+            let load = load.join().map_err(|_| anyhow!("the load panicked"))?;
+            exported.and(load)
+        })
+        .context("a load beside an export")?;
+        let beside = p99(&beside);
+        self.p99_alone_ms.push(alone);
+        self.p99_beside_ms.push(beside);
+        Ok(format!(
+            "p99 of a load {alone:.3} ms alone, {beside:.3} ms beside an export"
+        ))
+    }
+
+    fn outcome(&self, rows: u64) -> Outcome {
+        let rate = |took: &Duration| rows as f64 / took.as_secs_f64();
+        let selects: Vec<_> = self.selects.iter().map(rate).collect();
+        let exports: Vec<_> = self
+            .exports
+            .iter()
+            .map(|export| rate(&export.took))
+            .collect();
+        let of_select: Vec<_> = exports.iter().zip(&selects).map(|(a, b)| a / b).collect();
+        let rss = self.exports.iter().map(|export| export.rss_bytes_max).max();
+        let rss = rss.map_or(f64::NAN, mebibytes);
+        let of_alone: Vec<_> = self
+            .p99_beside_ms
+            .iter()
+            .zip(&self.p99_alone_ms)
+            .map(|(beside, alone)| beside / alone)
+            .collect();
+        let mut outcome = Outcome::with_columns(&["", "Export", "SELECT alone", "Export ÷ SELECT"]);
+        outcome.row([
+            "rows/s as Parquet, zstd".to_owned(),
+            grouped(median(&exports)),
+            grouped(median(&selects)),
+            ratio(median(&of_select), 1.0),
+        ]);
+        outcome.row([
+            "most memory, MiB".to_owned(),
+            format!("{rss:.1}"),
+            "–".to_owned(),
+            "–".to_owned(),
+        ]);
+        outcome.figure("export ÷ select: ratio", median(&of_select));
+        outcome.figure("export: rows_per_second", median(&exports));
+        outcome.figure("export: mebibytes", rss);
+        outcome.figure("p99 beside ÷ alone: ratio", median(&of_alone));
+        outcome.notes.push(format!(
+            "{} events of 998 B in one file. A load of {} events/s meanwhile, on disk: p99 {:.3} ms \
+             alone, {:.3} ms beside exports, {} times.",
+            grouped(rows as f64),
+            grouped(EVENTS_PER_SECOND),
+            median(&self.p99_alone_ms),
+            median(&self.p99_beside_ms),
+            ratio(median(&of_alone), 1.0),
+        ));
+        outcome
+    }
+}
