@@ -107,9 +107,12 @@ pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// A whole number with its thousands apart.
+/// A whole number with its thousands apart; a dash where there is none.
 #[must_use]
 pub fn grouped(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
     let digits = format!("{value:.0}");
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -132,6 +135,7 @@ mod tests {
             (999.6, "1 000"),
             (12_345.0, "12 345"),
             (1_234_567.0, "1 234 567"),
+            (f64::NAN, "–"),
         ] {
             assert_eq!(grouped(value), text);
         }
