@@ -20,8 +20,8 @@ tokio::task_local! {
 }
 
 /// Runs a test whose fixtures keep everything in such a database.
-pub async fn on(kind: DatabaseKind, test: impl Future<Output = ()>) {
-    DATABASE.scope(kind, test).await;
+pub async fn on<F: Future<Output = ()>>(kind: DatabaseKind, test: impl FnOnce() -> F) {
+    DATABASE.scope(kind, test()).await;
 }
 
 pub struct Fixture {

@@ -16,29 +16,13 @@
 /// Runs `async fn name()` once on each kind of database; `threads:` on a runtime of several.
 macro_rules! on_both {
     (threads: $($name:ident),+ $(,)?) => {
-        on_both!(@ [flavor = "multi_thread", worker_threads = 4] $($name),+);
+        millrace_catalog::on_both!(
+            [flavor = "multi_thread", worker_threads = 4] crate::fixture::on;
+            $($name),+
+        );
     };
     ($($name:ident),+ $(,)?) => {
-        on_both!(@ [flavor = "current_thread"] $($name),+);
-    };
-    (@ $runtime:tt $($name:ident),+) => { $(
-        on_both!(@one $runtime $name);
-    )+ };
-    (@one [$($runtime:tt)+] $name:ident) => {
-        mod $name {
-            use crate::fixture::on;
-            use millrace_catalog::testing::DatabaseKind;
-
-            #[tokio::test($($runtime)+)]
-            async fn sqlite() {
-                on(DatabaseKind::Sqlite, super::$name()).await;
-            }
-
-            #[tokio::test($($runtime)+)]
-            async fn postgres() {
-                on(DatabaseKind::Postgres, super::$name()).await;
-            }
-        }
+        millrace_catalog::on_both!([flavor = "current_thread"] crate::fixture::on; $($name),+);
     };
 }
 

@@ -1,10 +1,16 @@
-//! Databases for tests: a PostgreSQL cluster of the test binary's own, and empty databases.
+//! Databases for tests: a PostgreSQL cluster of the test binary's own, empty databases, and
+//! [`on_both!`], which runs a test on each kind.
 
 mod database;
+mod exports;
+mod on_both;
 mod people;
 mod postgres;
 mod statements;
 
+pub use crate::on_both;
 pub use database::{DatabaseKind, TestDatabase};
+pub use exports::new_export;
+pub use on_both::on_empty;
 pub use postgres::TestPostgres;
 pub use statements::StatementCount;

@@ -2,12 +2,12 @@
 
 use crate::fixture::Fixture;
 use crate::stand::{Stand, actor};
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, CatalogError, ChangeError, DestinationChange, DestinationLimits,
-    DestinationType, ExportModel, ExportPlace, ExportWriter, HistoricalGrant, Level,
-    NewBatchExport, NewHistoricalMigration, NewPersonalKey, NewRun, ProjectChange, RunProgress,
-    RunStatus, Scopes, SecretKey, TeamId, User, UtcTime,
+    DestinationType, ExportPlace, ExportWriter, HistoricalGrant, Level, NewHistoricalMigration,
+    NewPersonalKey, NewRun, ProjectChange, RunProgress, RunStatus, Scopes, SecretKey, TeamId, User,
+    UtcTime,
 };
 use serde_json::Map;
 use std::sync::Arc;
@@ -58,22 +58,10 @@ async fn new_export(
             export_root: None,
         },
     };
-    let new = NewBatchExport {
-        team_id: None,
-        name: "Nightly".to_owned(),
-        model: ExportModel::Events,
-        destination: DestinationChange {
-            kind: Some(DestinationType::NoOp),
-            config: Map::new(),
-        },
-        interval: "hour".to_owned(),
-        paused: false,
-        last_paused_at: None,
-        start_at: None,
-        end_at: None,
-        hogql_query: None,
-        query_schema: None,
-    };
+    let new = testing::new_export(DestinationChange {
+        kind: Some(DestinationType::NoOp),
+        config: Map::new(),
+    });
     let made = fixture.catalog.create_batch_export(writer, new).await?;
     Ok(made.export)
 }

@@ -12,24 +12,8 @@
     reason = "tests"
 )]
 
-/// Runs `async fn name(TestDatabase)` once on each kind of database.
-macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => { $(
-        mod $name {
-            use millrace_catalog::testing::TestDatabase;
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn sqlite() {
-                super::$name(TestDatabase::sqlite()).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn postgres() {
-                super::$name(TestDatabase::postgres().await).await;
-            }
-        }
-    )+ };
-}
+#[macro_use(on_both)]
+extern crate millrace_catalog;
 
 mod activity;
 mod batch_exports;

@@ -2,32 +2,13 @@
 
 mod stand;
 
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{DestinationType, RunStatus, TeamId};
 use millrace_exports::engine::Notice;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use stand::{Stand, WINDOW, new_export};
 use std::time::Duration;
-
-/// Runs `async fn name(TestDatabase)` once on each kind of database.
-macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => { $(
-        mod $name {
-            use millrace_catalog::testing::TestDatabase;
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn sqlite() {
-                super::$name(TestDatabase::sqlite()).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn postgres() {
-                super::$name(TestDatabase::postgres().await).await;
-            }
-        }
-    )+ };
-}
 
 on_both!(
     every_event_is_in_one_window_though_processes_die,

@@ -1,11 +1,11 @@
 //! A catalog with an export to files, and a ClickHouse with rows that arrive.
 
 use async_trait::async_trait;
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
-    DestinationLimits, DestinationType, ExportModel, ExportPlace, ExportWriter, NewBatchExport,
-    PageRequest, RunFilter, RunOrder, RunStatus, SecretKey, TeamId, UtcTime,
+    DestinationLimits, DestinationType, ExportPlace, ExportWriter, NewBatchExport, PageRequest,
+    RunFilter, RunOrder, RunStatus, SecretKey, TeamId, UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -285,21 +285,13 @@ impl Stand {
 
 /// An export every five minutes.
 pub fn new_export(kind: DestinationType, config: &Value) -> NewBatchExport {
+    let destination = DestinationChange {
+        kind: Some(kind),
+        config: config.as_object().unwrap().clone(),
+    };
     NewBatchExport {
-        team_id: None,
-        name: "Often".to_owned(),
-        model: ExportModel::Events,
-        destination: DestinationChange {
-            kind: Some(kind),
-            config: config.as_object().unwrap().clone(),
-        },
         interval: "every 5 minutes".to_owned(),
-        paused: false,
-        last_paused_at: None,
-        start_at: None,
-        end_at: None,
-        hogql_query: None,
-        query_schema: None,
+        ..testing::new_export(destination)
     }
 }
 

@@ -12,7 +12,7 @@ mod runs;
 use crate::fixture::Fixture;
 use millrace_catalog::{
     Actor, BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType,
-    ExportModel, ExportPlace, ExportWriter, NewBatchExport, SecretKey,
+    ExportPlace, ExportWriter, NewBatchExport, SecretKey, testing,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -34,7 +34,7 @@ struct Stand {
 }
 
 impl Stand {
-    async fn open(database: &millrace_catalog::testing::TestDatabase) -> Self {
+    async fn open(database: &testing::TestDatabase) -> Self {
         Self {
             fixture: Fixture::open(database).await,
             key: SecretKey::generate().unwrap(),
@@ -97,19 +97,7 @@ fn s3() -> DestinationChange {
 }
 
 fn new_export() -> NewBatchExport {
-    NewBatchExport {
-        team_id: None,
-        name: "Nightly".to_owned(),
-        model: ExportModel::Events,
-        destination: s3(),
-        interval: "hour".to_owned(),
-        paused: false,
-        last_paused_at: None,
-        start_at: None,
-        end_at: None,
-        hogql_query: None,
-        query_schema: None,
-    }
+    testing::new_export(s3())
 }
 
 /// The field to blame and the code.
