@@ -6,6 +6,7 @@
 //! error as any other name that does not.
 
 use crate::guard::{Admission, DialError};
+use crate::tls;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Url};
@@ -13,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, crypto::ring};
+use tokio_rustls::rustls;
 use url::Host;
 
 /// How long a connection may take, its lookup and all addresses included.
@@ -41,7 +42,7 @@ pub(crate) fn client(admission: &Admission) -> Result<Client, HttpSetupError> {
     let gate = admission.clone();
     let refuse = Proxy::custom(move |url| (!may_be_tried(&gate, url)).then_some(NOWHERE_URL));
     let client = Client::builder()
-        .tls_backend_preconfigured(tls()?)
+        .tls_backend_preconfigured(tls::client(tls::authorities())?)
         .dns_resolver(Arc::new(GuardedResolver(admission.clone())))
         .redirect(Policy::none())
         .no_proxy()
@@ -63,16 +64,6 @@ fn may_be_tried(admission: &Admission, url: &Url) -> bool {
         Some(Host::Domain(_)) => true,
         None => false,
     }
-}
-
-fn tls() -> Result<ClientConfig, rustls::Error> {
-    let mut authorities = RootCertStore::empty();
-    authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(authorities)
-        .with_no_client_auth();
-    Ok(config)
 }
 
 struct GuardedResolver(Admission);

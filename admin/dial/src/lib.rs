@@ -6,6 +6,7 @@
 //! | [`addresses`] | which addresses are the world's and which are our own network's |
 //! | [`guard`] | the one way out: names to addresses that may be dialled, connections to those |
 //! | [`resolver`] | how names become addresses |
+//! | [`tls`] | TLS to servers that say who they are |
 //! | `http` | an HTTP client that goes the same way |
 //!
 //! Constraints:
@@ -19,6 +20,7 @@ pub mod addresses;
 pub mod guard;
 mod http;
 pub mod resolver;
+pub mod tls;
 
 pub use guard::{DialError, Guard};
 pub use http::HttpSetupError;

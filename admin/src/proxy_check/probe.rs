@@ -8,6 +8,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use millrace_dial::addresses::is_public;
+use millrace_dial::tls;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::Error as TlsError;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, Error as TlsError, RootCertStore, crypto::ring};
 
 /// How long the whole probe may take, the name's addresses included.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -91,19 +92,14 @@ impl HttpsProbe {
     ///
     /// The options' authority is no certificate.
     pub fn new(options: &ProbeOptions) -> Result<Self, TlsError> {
-        let mut authorities = RootCertStore::empty();
-        authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let mut authorities = tls::authorities();
         if let Some(pem) = &options.authority {
             let certificate = CertificateDer::from_pem_slice(pem)
                 .map_err(|error| TlsError::General(error.to_string()))?;
             authorities.add(certificate)?;
         }
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(authorities)
-            .with_no_client_auth();
         Ok(Self {
-            connector: Arc::new(config).into(),
+            connector: Arc::new(tls::client(authorities)?).into(),
             port: options.port,
             allow_private: options.allow_private,
         })

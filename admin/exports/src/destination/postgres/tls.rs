@@ -1,47 +1,34 @@
 //! TLS to servers with and without a certificate that the world knows.
 
 use crate::error::ExportError;
+use millrace_dial::tls;
 use std::sync::Arc;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
 use tokio_rustls::rustls::crypto::{
-    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// What makes TLS connections of others. Without `verified` any certificate is good enough, as
 /// the customer has said that nobody vouches for theirs.
 pub(super) fn connector(verified: bool) -> Result<MakeRustlsConnect, ExportError> {
-    let provider = Arc::new(ring::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
-    let config = config
-        .with_safe_default_protocol_versions()
-        .map_err(|_| ExportError::retry("TLS is not available."))?;
-    let config = if verified {
-        let mut roots = RootCertStore::empty();
-        // Single certificates that cannot be read take nothing from the others.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        config.with_root_certificates(roots).with_no_client_auth()
-    } else {
-        let verifier = Arc::new(Unverified { provider });
-        let config = config
-            .dangerous()
-            .with_custom_certificate_verifier(verifier);
-        config.with_no_client_auth()
-    };
+    let config = tls::client(tls::authorities());
+    let mut config = config.map_err(|_| ExportError::retry("TLS is not available."))?;
+    if !verified {
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        let verifier = Arc::new(Unverified(algorithms));
+        config.dangerous().set_certificate_verifier(verifier);
+    }
     Ok(MakeRustlsConnect::new(config))
 }
 
 /// Takes any certificate, if the server has its key.
 #[derive(Debug)]
-struct Unverified {
-    provider: Arc<CryptoProvider>,
-}
+struct Unverified(WebPkiSupportedAlgorithms);
 
 impl ServerCertVerifier for Unverified {
     fn verify_server_cert(
@@ -61,8 +48,7 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.0)
     }
 
     fn verify_tls13_signature(
@@ -71,12 +57,10 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.0)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        algorithms.supported_schemes()
+        self.0.supported_schemes()
     }
 }
