@@ -1,9 +1,10 @@
 //! HTTP calls that are tried until it is known whether they succeeded.
 
+use super::dialler::Dialler;
 use crate::error::{ExportError, Outlook};
 use backon::{ExponentialBuilder, Retryable as _};
-use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{StatusCode, Url};
 use std::time::Duration;
 
 /// How long a server may take and how often it is asked.
@@ -69,12 +70,30 @@ pub(crate) async fn retried<T, F: Future<Output = Result<T, Failed>>>(
     done.map_err(|failed| failed.error)
 }
 
+/// Connects to the server of a URL, and says nothing.
+pub(crate) async fn reach(
+    dialler: &dyn Dialler,
+    url: &Url,
+    pace: &Pace,
+) -> Result<(), ExportError> {
+    let host = url.host_str().unwrap_or_default();
+    // Addresses of version 6 have brackets in URLs only.
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = url.port_or_known_default().unwrap_or(443);
+    let reached = tokio::time::timeout(pace.timeout, dialler.connect(host, port)).await;
+    reached.unwrap_or_else(|_| Err(late())).map(drop)
+}
+
 /// What became of a request that was not answered; no address is named.
 pub(crate) fn unanswered(error: &reqwest::Error) -> ExportError {
-    ExportError::retry(match error.is_timeout() {
-        true => "The server did not answer in time.",
-        false => "The server could not be reached, or cut the connection.",
-    })
+    if error.is_timeout() {
+        return late();
+    }
+    ExportError::retry("The server could not be reached, or cut the connection.")
+}
+
+fn late() -> ExportError {
+    ExportError::retry("The server did not answer in time.")
 }
 
 /// Whether the same request may succeed later.

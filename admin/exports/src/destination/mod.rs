@@ -8,35 +8,34 @@
 //! | Module | Holds |
 //! |---|---|
 //! | [`dialler`] | how destinations get connections |
-//! | [`postgres`], [`redshift`] | tables behind PostgreSQL's protocol |
+//! | [`files`] | files in object stores, and below a folder |
+//! | [`postgres`] | tables behind PostgreSQL's protocol, Redshift's among them |
+//! | [`warehouse`] | tables in warehouses behind HTTP |
+//! | `snowflake`, `big_query`, `databricks` | what each of those does in a way of its own |
 //! | [`http`] | servers that take events |
-//! | [`snowflake`], [`big_query`], [`databricks`] | tables in warehouses behind HTTP |
 //! | [`no_op`] | nowhere |
-//! | `warehouse` | what those warehouses have in common |
-//! | `calls` | HTTP calls that are tried until it is known whether they succeeded |
+//! | [`calls`] | HTTP calls that are tried until it is known whether they succeeded |
 //! | `settings` | fields of a configuration |
 //! | `table` | the columns of a table of events, and the values of a row |
 //! | `lines`, `json_text` | bytes into lines, and JSON that can be stored |
 
-pub mod big_query;
+mod big_query;
 pub mod calls;
-pub mod databricks;
+mod databricks;
 pub mod dialler;
+pub mod files;
 pub mod http;
 mod json_text;
 mod lines;
 pub mod no_op;
 mod opening;
 pub mod postgres;
-pub mod redshift;
 mod settings;
-pub mod snowflake;
+mod snowflake;
 mod table;
-mod warehouse;
+pub mod warehouse;
 
 pub use opening::Destinations;
-
-pub mod files;
 
 use crate::error::ExportError;
 use crate::rows::RowForm;
@@ -65,7 +64,8 @@ pub trait Destination: Send + Sync {
     /// The steps of a test of this destination, in order, each made by [`Destination::test`].
     fn test_steps(&self) -> &'static [TestStep];
 
-    /// Makes one step of a test; the ones before it have succeeded.
+    /// Makes one step of a test; the ones before it have succeeded. It may take long: whoever waits
+    /// for it says how long.
     ///
     /// # Errors
     /// It did not succeed.

@@ -1,20 +1,17 @@
 //! From an export's configuration to its destination.
 
 use super::Destination;
-use super::big_query::BigQuery;
 use super::calls::Pace;
-use super::databricks::Databricks;
 use super::dialler::Dialler;
 use super::files;
 use super::http::Http;
 use super::no_op::NoOp;
 use super::postgres::{Postgres, TimeLimits};
-use super::redshift::Redshift;
-use super::snowflake::Snowflake;
+use super::warehouse::{Means, Warehouse};
 use crate::error::ExportError;
 use millrace_catalog::{BatchExport, DestinationType, SecretKey};
 use millrace_dial::{Guard, HttpSetupError};
-use millrace_rows::{Clock, SystemClock};
+use millrace_rows::SystemClock;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -71,8 +68,7 @@ impl Destinations {
         secrets: &BTreeMap<String, String>,
     ) -> Result<Box<dyn Destination>, ExportError> {
         let dialler: Arc<dyn Dialler> = Arc::new(self.guard.clone());
-        let (limits, pace) = (TimeLimits::default(), Pace::default());
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let pace = Pace::default();
         Ok(match kind {
             DestinationType::S3
             | DestinationType::AzureBlob
@@ -81,20 +77,19 @@ impl Destinations {
                 let root = self.export_root.as_deref();
                 files::open(kind, config, secrets, &self.guard, root)?
             }
-            DestinationType::Postgres => {
-                Box::new(Postgres::open(config, secrets, dialler, limits)?)
+            DestinationType::Postgres | DestinationType::Redshift => {
+                let limits = TimeLimits::default();
+                Box::new(Postgres::open(kind, config, secrets, dialler, limits)?)
             }
-            DestinationType::Redshift => {
-                Box::new(Redshift::open(config, secrets, dialler, limits)?)
-            }
-            DestinationType::Snowflake => {
-                Box::new(Snowflake::open(config, secrets, dialler, clock, pace)?)
-            }
-            DestinationType::BigQuery => {
-                Box::new(BigQuery::open(config, secrets, dialler, clock, pace)?)
-            }
-            DestinationType::Databricks => {
-                Box::new(Databricks::open(config, secrets, dialler, clock, pace)?)
+            DestinationType::Snowflake
+            | DestinationType::BigQuery
+            | DestinationType::Databricks => {
+                let means = Means {
+                    dialler,
+                    clock: Arc::new(SystemClock),
+                    pace,
+                };
+                Box::new(Warehouse::open(kind, config, secrets, means)?)
             }
             DestinationType::Http => Box::new(Http::open(config, secrets, dialler, pace)?),
             DestinationType::NoOp => Box::new(NoOp),

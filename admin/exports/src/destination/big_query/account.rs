@@ -1,7 +1,6 @@
 //! Calls with the service account's token; jobs, and what became of them.
 
 use super::sql::Names;
-use crate::destination::calls::Pace;
 use crate::destination::settings::Settings;
 use crate::destination::warehouse::api::{Answer, Api};
 use crate::destination::warehouse::jwt::Signer;
@@ -30,25 +29,22 @@ pub(super) struct Job {
 }
 
 /// A service account, and the table that it fills.
-pub(super) struct Account {
+pub(crate) struct Account {
     pub(super) names: Names,
     email: String,
     key_id: String,
     signer: Signer,
     token_uri: Url,
-    base: Url,
     pub(super) api: Api,
     token: Kept,
     clock: Arc<dyn Clock>,
 }
 
 impl Account {
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: &Settings<'_>,
-        base: Url,
-        client: Client,
+        api: Api,
         clock: Arc<dyn Clock>,
-        pace: Pace,
     ) -> Result<Self, ExportError> {
         let names = Names::new(
             settings.required("project_id")?,
@@ -63,28 +59,17 @@ impl Account {
             key_id: settings.required("private_key_id")?.to_owned(),
             signer: Signer::of_pem(settings.required("private_key")?, None)?,
             token_uri: Url::parse(settings.required("token_uri")?).map_err(wrong)?,
-            base,
-            api: Api::new(client, pace, "BigQuery"),
+            api,
             token: Kept::new(Arc::clone(&clock)),
             clock,
         })
     }
 
-    pub(super) fn host(&self) -> (String, u16) {
-        let host = self.base.host_str().unwrap_or_default().to_owned();
-        (host, self.base.port_or_known_default().unwrap_or(443))
-    }
-
-    pub(super) fn pace(&self) -> &Pace {
-        &self.api.pace
-    }
-
     /// The URL of something of the project.
     pub(super) fn url(&self, before: &str, path: &str) -> Url {
-        let mut url = self.base.clone();
         let project = &self.names.project;
-        url.set_path(&format!("{before}/bigquery/v2/projects/{project}/{path}"));
-        url
+        let path = format!("{before}/bigquery/v2/projects/{project}/{path}");
+        self.api.url(&path)
     }
 
     pub(super) async fn log_in(&self) -> Result<Token, ExportError> {

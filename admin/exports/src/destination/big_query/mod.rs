@@ -18,97 +18,40 @@ mod delivery;
 mod sql;
 mod upload;
 
-use super::calls::Pace;
-use super::dialler::Dialler;
-use super::settings::Settings;
-use super::table::events_only;
-use super::warehouse::steps;
-use super::{Delivery, Destination, TestStep};
+pub(super) use account::Account;
+
+use super::warehouse::api::Api;
+use super::warehouse::{Service, scratch_name};
+use super::{Delivery, TestStep};
 use crate::error::ExportError;
-use crate::rows::RowForm;
 use crate::window::RunScope;
-use account::Account;
 use async_trait::async_trait;
-use millrace_rows::Clock;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use url::Url;
 
 /// Where BigQuery is.
-const GOOGLE: &str = "https://bigquery.googleapis.com";
-
-/// A table in BigQuery.
-pub struct BigQuery {
-    account: Arc<Account>,
-    dialler: Arc<dyn Dialler>,
-}
-
-impl BigQuery {
-    /// The table that a configuration names; nothing is dialled yet.
-    ///
-    /// # Errors
-    /// A field is missing, or the key cannot be read.
-    pub fn open(
-        config: &Value,
-        secrets: &BTreeMap<String, String>,
-        dialler: Arc<dyn Dialler>,
-        clock: Arc<dyn Clock>,
-        pace: Pace,
-    ) -> Result<Self, ExportError> {
-        let base =
-            Url::parse(GOOGLE).map_err(|_| ExportError::hopeless("There is no BigQuery."))?;
-        Self::open_at(base, config, secrets, dialler, clock, pace)
-    }
-
-    /// The same behind another URL than Google's.
-    ///
-    /// # Errors
-    /// As [`BigQuery::open`].
-    pub fn open_at(
-        base: Url,
-        config: &Value,
-        secrets: &BTreeMap<String, String>,
-        dialler: Arc<dyn Dialler>,
-        clock: Arc<dyn Clock>,
-        pace: Pace,
-    ) -> Result<Self, ExportError> {
-        let settings = Settings::new(config, secrets);
-        let client = dialler.http_client()?;
-        let account = Account::new(&settings, base, client, clock, pace)?;
-        Ok(Self {
-            account: Arc::new(account),
-            dialler,
-        })
-    }
+pub(super) fn base() -> Result<Url, ExportError> {
+    let wrong = |_| ExportError::hopeless("There is no BigQuery.");
+    Url::parse("https://bigquery.googleapis.com").map_err(wrong)
 }
 
 #[async_trait]
-impl Destination for BigQuery {
-    fn form(&self) -> RowForm {
-        RowForm::TableJsonLines
+impl Service for Account {
+    fn api(&self) -> &Api {
+        &self.api
     }
 
-    async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
-        events_only(run)?;
-        let account = Arc::clone(&self.account);
-        let delivery = delivery::LoadDelivery::begin(account, run).await?;
-        Ok(Box::new(delivery))
-    }
-
-    fn test_steps(&self) -> &'static [TestStep] {
-        &steps::STEPS
+    async fn begin(self: Arc<Self>, run: &RunScope) -> Result<Box<dyn Delivery>, ExportError> {
+        Ok(Box::new(delivery::LoadDelivery::begin(self, run).await?))
     }
 
     async fn test(&self, step: TestStep) -> Result<(), ExportError> {
-        let account = &*self.account;
-        let scratch = format!("{}_millrace_test", account.names.table);
+        let scratch = scratch_name(&self.names.table);
         match step {
-            TestStep::Reach => steps::reach(&*self.dialler, account.host(), account.pace()).await,
-            TestStep::Authenticate => account.log_in().await.map(drop),
-            TestStep::Find | TestStep::Read => account.find_dataset().await.map(drop),
-            TestStep::Write => account.create_table(&scratch).await,
-            TestStep::Delete => account.delete_table(&scratch).await,
+            TestStep::Reach | TestStep::Authenticate => self.log_in().await.map(drop),
+            TestStep::Find | TestStep::Read => self.find_dataset().await.map(drop),
+            TestStep::Write => self.create_table(&scratch).await,
+            TestStep::Delete => self.delete_table(&scratch).await,
         }
     }
 }

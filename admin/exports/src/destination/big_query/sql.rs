@@ -2,6 +2,7 @@
 
 use crate::destination::table::row::TableRow;
 use crate::destination::table::{COLUMNS, Column, Holds};
+use crate::destination::warehouse::sql::Merge;
 use crate::error::ExportError;
 use serde_json::{Value, json};
 
@@ -94,22 +95,15 @@ impl Names {
     pub(super) fn merge(&self, stage: &str) -> String {
         let table = |table: &str| format!("`{}.{}.{table}`", self.project, self.dataset);
         let (events, stage) = (table(&self.table), table(stage));
-        let joined = |before: &str| {
-            let names = COLUMNS.map(|column| format!("{before}`{}`", column.name));
-            names.join(", ")
+        let merge = Merge {
+            events: &events,
+            stage: &stage,
+            name: |name| format!("`{name}`"),
+            before_set: "",
+            before_qualify: "WHERE TRUE ",
+            further: Some((INGESTED, "CURRENT_TIMESTAMP()")),
         };
-        let set = COLUMNS.iter().filter(|column| column.name != "uuid");
-        let set = set.map(|column| format!("`{0}` = come.`{0}`", column.name));
-        let set = set.collect::<Vec<_>>().join(", ");
-        let (names, values) = (joined(""), joined("come."));
-        format!(
-            "MERGE INTO {events} AS kept USING (SELECT * FROM {stage} WHERE TRUE QUALIFY \
-             ROW_NUMBER() OVER (PARTITION BY `uuid` ORDER BY `timestamp` DESC) = 1) AS come \
-             ON kept.`uuid` = come.`uuid` \
-             WHEN MATCHED THEN UPDATE SET {set}, `{INGESTED}` = CURRENT_TIMESTAMP() \
-             WHEN NOT MATCHED THEN INSERT ({names}, `{INGESTED}`) \
-             VALUES ({values}, CURRENT_TIMESTAMP())"
-        )
+        merge.sql()
     }
 }
 

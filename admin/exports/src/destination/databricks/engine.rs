@@ -2,39 +2,39 @@
 //! of its id while it is at work.
 
 use super::sql::Names;
-use crate::destination::calls::Pace;
 use crate::destination::settings::Settings;
 use crate::destination::warehouse::api::{Answer, Api};
+use crate::destination::warehouse::engine::{Engine, Texts, bearer};
 use crate::destination::warehouse::token::{Kept, Token};
-use crate::destination::warehouse::{Engine, Texts};
 use crate::error::ExportError;
 use async_trait::async_trait;
 use millrace_rows::Clock;
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use reqwest::header::HeaderMap;
+use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// What carries statements out, at the end of `http_path`.
 const WAREHOUSES: &str = "/sql/1.0/warehouses/";
+/// Statements are sent to it, and their ids follow it.
+const STATEMENTS: &str = "/api/2.0/sql/statements/";
 
 /// One table's statements, carried out by Databricks.
-pub(super) struct DatabricksEngine {
-    pub(super) names: Names,
+pub(crate) struct DatabricksEngine {
+    names: Names,
     warehouse: String,
     client_id: String,
     client_secret: String,
-    base: Url,
     api: Api,
     token: Kept,
 }
 
 impl DatabricksEngine {
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: &Settings<'_>,
-        base: Url,
-        client: Client,
+        api: Api,
         clock: Arc<dyn Clock>,
-        pace: Pace,
     ) -> Result<Self, ExportError> {
         let path = settings.required("http_path")?;
         let warehouse = path.strip_prefix(WAREHOUSES).ok_or_else(|| {
@@ -51,20 +51,13 @@ impl DatabricksEngine {
             warehouse: warehouse.trim_end_matches('/').to_owned(),
             client_id: settings.required("client_id")?.to_owned(),
             client_secret: settings.required("client_secret")?.to_owned(),
-            base,
-            api: Api::new(client, pace, "Databricks"),
+            api,
             token: Kept::new(clock),
         })
     }
 
-    fn url(&self, path: &str) -> Url {
-        let mut url = self.base.clone();
-        url.set_path(path);
-        url
-    }
-
     async fn log_in(&self) -> Result<Token, ExportError> {
-        let url = self.url("/oidc/v1/token");
+        let url = self.api.url("/oidc/v1/token");
         let body = "grant_type=client_credentials&scope=all-apis";
         let make = |client: &Client| {
             let request = client.post(url.clone());
@@ -76,32 +69,51 @@ impl DatabricksEngine {
         let answer = self.api.call(make).await?;
         Token::of(&self.api, &answer)
     }
+}
 
-    async fn call(&self, make: impl Fn(&Client) -> RequestBuilder) -> Result<Answer, ExportError> {
-        let token = self.token.get(|| self.log_in()).await?;
-        self.api
-            .call(|client| make(client).bearer_auth(&token))
-            .await
+#[async_trait]
+impl Engine for DatabricksEngine {
+    fn api(&self) -> &Api {
+        &self.api
     }
 
-    /// Waits while Databricks is at work.
-    async fn finished(&self, mut answer: Answer) -> Result<Answer, ExportError> {
-        let mut asked = 0;
-        while answer.status == StatusCode::OK
-            && matches!(answer.text("/status/state"), Some("PENDING" | "RUNNING"))
-        {
-            let id = answer.text("/statement_id").unwrap_or_default();
-            // It becomes a part of a path.
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-            if id.is_empty() || !id.bytes().all(plain) {
-                return Err(self.api.odd(&answer));
-            }
-            asked += 1;
-            self.api.pause(asked).await;
-            let url = self.url(&format!("/api/2.0/sql/statements/{id}"));
-            answer = self.call(|client| client.get(url.clone())).await?;
-        }
-        Ok(answer)
+    fn table(&self) -> &str {
+        &self.names.table
+    }
+
+    fn texts(&self, stage: &str) -> Texts {
+        self.names.texts(stage)
+    }
+
+    async fn headers(&self) -> Result<HeaderMap, ExportError> {
+        bearer(&self.token.get(|| self.log_in()).await?)
+    }
+
+    fn path(&self) -> &'static str {
+        STATEMENTS
+    }
+
+    /// Databricks knows no ids of requests.
+    fn target(&self, _id: Uuid, _is_again: bool) -> Url {
+        self.api.url(STATEMENTS)
+    }
+
+    fn body(&self, sql: &str, rows: Option<&str>) -> Value {
+        let parameter = |rows| json!({"name": "rows", "value": rows, "type": "STRING"});
+        let parameters: Vec<_> = rows.into_iter().map(parameter).collect();
+        json!({
+            "warehouse_id": self.warehouse,
+            "statement": sql,
+            "wait_timeout": "30s",
+            "on_wait_timeout": "CONTINUE",
+            "parameters": parameters,
+        })
+    }
+
+    fn working<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+        let is_working = answer.status == StatusCode::OK
+            && matches!(answer.text("/status/state"), Some("PENDING" | "RUNNING"));
+        is_working.then(|| answer.text("/statement_id").unwrap_or_default())
     }
 
     fn result(&self, answer: &Answer) -> Result<Option<String>, ExportError> {
@@ -119,48 +131,6 @@ impl DatabricksEngine {
             }
             _ => Err(self.api.odd(answer)),
         }
-    }
-}
-
-#[async_trait]
-impl Engine for DatabricksEngine {
-    fn product(&self) -> &'static str {
-        "Databricks"
-    }
-
-    fn host(&self) -> (String, u16) {
-        let host = self.base.host_str().unwrap_or_default().to_owned();
-        (host, self.base.port_or_known_default().unwrap_or(443))
-    }
-
-    fn texts(&self, stage: &str) -> Texts {
-        self.names.texts(stage)
-    }
-
-    async fn run(&self, sql: &str, rows: Option<&str>) -> Result<Option<String>, ExportError> {
-        let parameter = |rows| json!({"name": "rows", "value": rows, "type": "STRING"});
-        let parameters: Vec<_> = rows.into_iter().map(parameter).collect();
-        let body = json!({
-            "warehouse_id": self.warehouse,
-            "statement": sql,
-            "wait_timeout": "30s",
-            "on_wait_timeout": "CONTINUE",
-            "parameters": parameters,
-        });
-        let body = body.to_string();
-        let url = self.url("/api/2.0/sql/statements/");
-        let make = |client: &Client| {
-            let request = client
-                .post(url.clone())
-                .header("Content-Type", "application/json");
-            request.body(body.clone())
-        };
-        let work = async {
-            let answer = self.call(make).await?;
-            self.finished(answer).await
-        };
-        let done = tokio::time::timeout(self.api.pace.work_max, work).await;
-        self.result(&done.map_err(|_| self.api.late())??)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Databricks' statements.
 
-use crate::destination::table::{COLUMNS, Column, Holds};
-use crate::destination::warehouse::Texts;
+use crate::destination::table::{Holds, quoted_in};
+use crate::destination::warehouse::engine::Texts;
+use crate::destination::warehouse::sql::{Merge, joined, literal};
 
 /// Where the table is.
 #[derive(Clone, Debug)]
@@ -14,16 +15,7 @@ pub(super) struct Names {
 }
 
 fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
-/// A text in a statement; backslashes begin escapes there.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
-}
-
-fn joined(each: impl Fn(Column) -> String) -> String {
-    COLUMNS.map(each).join(", ")
+    quoted_in('`', name)
 }
 
 impl Names {
@@ -44,20 +36,20 @@ impl Names {
             };
             format!("{} {kind}", quoted(column.name))
         });
-        Texts {
-            create: format!("CREATE TABLE IF NOT EXISTS {events} ({columns})"),
-            stage: format!("CREATE OR REPLACE TABLE {stage} ({columns})"),
-            insert: self.insert(&stage),
-            // Rows of a request that was sent again are there twice.
-            count: format!("SELECT COUNT(*) FROM {stage}"),
-            merge: merge(&events, &stage),
-            drop: format!("DROP TABLE IF EXISTS {stage}"),
-            find: format!(
-                "SELECT 1 FROM {}.information_schema.schemata WHERE schema_name = {}",
-                quoted(&self.catalog),
-                literal(&self.schema.to_lowercase()),
-            ),
-        }
+        let merge = Merge {
+            events: &events,
+            stage: &stage,
+            name: quoted,
+            before_set: "kept.",
+            before_qualify: "",
+            further: None,
+        };
+        let find = format!(
+            "SELECT 1 FROM {}.information_schema.schemata WHERE schema_name = {}",
+            quoted(&self.catalog),
+            literal(&self.schema.to_lowercase()),
+        );
+        Texts::of(&merge, &columns, "", self.insert(&stage), find)
     }
 
     fn insert(&self, stage: &str) -> String {
@@ -76,17 +68,4 @@ impl Names {
              FROM (SELECT explode(from_json(:rows, 'array<string>')) AS line)"
         )
     }
-}
-
-fn merge(events: &str, stage: &str) -> String {
-    let set = COLUMNS.iter().filter(|column| column.name != "uuid");
-    let set = set.map(|column| format!("kept.{0} = come.{0}", quoted(column.name)));
-    let set = set.collect::<Vec<_>>().join(", ");
-    let names = joined(|column| quoted(column.name));
-    let values = joined(|column| format!("come.{}", quoted(column.name)));
-    format!(
-        "MERGE INTO {events} AS kept USING (SELECT * FROM {stage} QUALIFY ROW_NUMBER() OVER \
-         (PARTITION BY `uuid` ORDER BY `timestamp` DESC) = 1) AS come ON kept.`uuid` = come.`uuid` \
-         WHEN MATCHED THEN UPDATE SET {set} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
-    )
 }

@@ -18,8 +18,7 @@
 mod batch;
 mod send;
 
-pub use super::calls::Pace;
-
+use super::calls::{Pace, reach};
 use super::dialler::Dialler;
 use super::settings::Settings;
 use super::table::receiver::Receiver;
@@ -74,17 +73,6 @@ impl Http {
             pace,
         })
     }
-
-    async fn reach(&self) -> Result<(), ExportError> {
-        let host = self.url.host_str().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = self.url.port_or_known_default().unwrap_or(443);
-        let reached = tokio::time::timeout(self.pace.timeout, self.dialler.connect(host, port));
-        match reached.await {
-            Ok(reached) => reached.map(drop),
-            Err(_) => Err(ExportError::retry("The server did not answer in time.")),
-        }
-    }
 }
 
 #[async_trait]
@@ -111,7 +99,7 @@ impl Destination for Http {
 
     async fn test(&self, step: TestStep) -> Result<(), ExportError> {
         match step {
-            TestStep::Reach => self.reach().await,
+            TestStep::Reach => reach(&*self.dialler, &self.url, &self.pace).await,
             _ => {
                 let empty = Batch::new(self.shape, &self.token).take();
                 self.sender.test(empty).await

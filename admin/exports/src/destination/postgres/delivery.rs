@@ -1,24 +1,18 @@
 //! One run: from COPY to COMMIT.
 
+use super::arriving::Arriving;
 use super::copy_text;
 use super::failure;
-use super::publish::{Try, publish};
 use super::server::Server;
-use super::session::{Session, within};
-use super::shape::{self, Shape};
+use super::session::within;
 use super::sql::{self, own};
 use crate::destination::dialler::Dialler;
-use crate::destination::table::receiver::Receiver;
-use crate::destination::table::row::TableRow;
-use crate::destination::table::run_key;
-use crate::destination::table::width::{Widths, fit};
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
 use crate::window::RunScope;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::SinkExt as _;
-use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio_postgres::CopyInSink;
@@ -30,16 +24,9 @@ const DIGITS_MAX: usize = 16_000;
 
 /// Rows on their way into the temporary table.
 pub(super) struct CopyDelivery {
-    server: Arc<Server>,
-    dialler: Arc<dyn Dialler>,
-    session: Session,
+    arriving: Arriving,
     sink: Pin<Box<CopyInSink<Bytes>>>,
-    shape: Shape,
-    widths: Widths,
-    this: Try,
-    receiver: Receiver,
     piece: BytesMut,
-    bytes: u64,
 }
 
 impl CopyDelivery {
@@ -48,8 +35,8 @@ impl CopyDelivery {
         dialler: Arc<dyn Dialler>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let session = Session::open(server, &*dialler).await?;
-        let shape = shape::prepare(&session, server).await?;
+        let arriving = Arriving::begin(server, dialler, run, DIGITS_MAX).await?;
+        let session = &arriving.session;
         session.run(server, &own::create_stage(server)).await?;
         // It takes as long as ClickHouse does; who stalls is noticed here.
         session.run(server, "SET statement_timeout = 0").await?;
@@ -57,44 +44,30 @@ impl CopyDelivery {
         let copy = session.client.copy_in(&copy);
         let sink = within(server, server.limits.statement, copy).await?;
         Ok(Self {
-            server: Arc::clone(server),
-            dialler,
-            session,
+            arriving,
             sink: Box::pin(sink),
-            widths: shape.widths(server),
-            shape,
-            this: Try::new(run_key(run)),
-            receiver: Receiver::new(DIGITS_MAX),
             piece: BytesMut::new(),
-            bytes: 0,
         })
     }
 
     async fn send(&mut self) -> Result<(), ExportError> {
+        let server = &self.arriving.server;
         let piece = self.piece.split().freeze();
-        self.bytes += piece.len() as u64;
-        let sent = tokio::time::timeout(self.server.limits.stall, self.sink.send(piece)).await;
-        let sent = sent.map_err(|_| failure::late(&self.server))?;
-        sent.map_err(|error| failure::of_statement(&self.server, &error))
-    }
-
-    fn append(&mut self, line: &[u8]) -> Result<(), ExportError> {
-        let line = self.receiver.take(line);
-        let mut cells = TableRow::read(&line)?.into_cells();
-        if fit(&mut cells, &self.widths) && matches!(line, Cow::Borrowed(_)) {
-            self.receiver.rows_changed += 1;
-        }
-        copy_text::append(&cells, &mut self.piece);
-        Ok(())
+        self.arriving.bytes += piece.len() as u64;
+        let sent = tokio::time::timeout(server.limits.stall, self.sink.send(piece)).await;
+        let sent = sent.map_err(|_| failure::late(server))?;
+        sent.map_err(|error| failure::of_statement(server, &error))
     }
 }
 
 #[async_trait]
 impl Delivery for CopyDelivery {
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
-        self.receiver.lines.push(&bytes);
-        while let Some(line) = self.receiver.lines.next_line()? {
-            self.append(&line)?;
+        self.arriving.receiver.lines.push(&bytes);
+        while let Some(line) = self.arriving.receiver.lines.next_line()? {
+            let piece = &mut self.piece;
+            self.arriving
+                .take(&line, |cells| copy_text::append(&cells, piece))?;
             if self.piece.len() >= PIECE_BYTES {
                 self.send().await?;
             }
@@ -103,37 +76,27 @@ impl Delivery for CopyDelivery {
     }
 
     async fn end_part(&mut self, rows: u64) -> Result<(), ExportError> {
-        self.receiver.end_part(rows)
+        self.arriving.receiver.end_part(rows)
     }
 
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
-        let server = Arc::clone(&self.server);
-        let copied = within(&server, server.limits.publish, self.sink.as_mut().finish()).await?;
-        if copied != self.receiver.rows {
-            let rows = self.receiver.rows;
+        let Self {
+            arriving, mut sink, ..
+        } = *self;
+        let server = &arriving.server;
+        let copied = within(server, server.limits.publish, sink.as_mut().finish()).await?;
+        if copied != arriving.receiver.rows {
+            let rows = arriving.receiver.rows;
             let message = format!("{copied} rows arrived of {rows} that were sent.");
             return Err(ExportError::retry(message));
         }
-        self.this.rows = copied;
         let mut statements = vec![format!("ANALYZE pg_temp.{}", sql::STAGE)];
-        if !self.shape.has_unique_uuid {
+        if !arriving.shape.has_unique_uuid {
             statements.push(server.delete_known());
         }
-        statements.push(own::insert(&server, &self.shape));
-        publish(
-            self.session,
-            &server,
-            &*self.dialler,
-            &self.this,
-            &statements,
-        )
-        .await?;
-        Ok(Delivered {
-            rows: Some(copied),
-            bytes: self.bytes,
-            rows_changed: self.receiver.rows_changed,
-        })
+        statements.push(own::insert(server, &arriving.shape));
+        arriving.publish(copied, &statements).await
     }
 
     /// The temporary table goes with the connection.

@@ -9,7 +9,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
 /// Why a statement was not carried out.
-pub(crate) fn of_statement(server: &Server, error: &Error) -> ExportError {
+pub(super) fn of_statement(server: &Server, error: &Error) -> ExportError {
     match error.as_db_error() {
         Some(said) => of_code(server, said),
         None => lost(server),
@@ -17,7 +17,7 @@ pub(crate) fn of_statement(server: &Server, error: &Error) -> ExportError {
 }
 
 /// Why we were not let in.
-pub(crate) fn of_login(server: &Server, error: &Error) -> ExportError {
+pub(super) fn of_login(server: &Server, error: &Error) -> ExportError {
     match error.as_db_error() {
         Some(said) => of_code(server, said),
         // What the driver says of TLS and of passwords has no code.
@@ -32,13 +32,13 @@ pub(crate) fn of_login(server: &Server, error: &Error) -> ExportError {
 }
 
 /// The connection has gone.
-pub(crate) fn lost(server: &Server) -> ExportError {
+pub(super) fn lost(server: &Server) -> ExportError {
     let product = server.product();
     ExportError::retry(format!("The connection to the {product} server was lost."))
 }
 
 /// The server took longer than we wait.
-pub(crate) fn late(server: &Server) -> ExportError {
+pub(super) fn late(server: &Server) -> ExportError {
     let product = server.product();
     ExportError::retry(format!("The {product} server did not answer in time."))
 }

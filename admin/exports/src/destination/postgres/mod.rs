@@ -1,4 +1,4 @@
-//! Tables in PostgreSQL.
+//! Tables behind PostgreSQL's protocol: PostgreSQL's own, and Amazon Redshift's.
 //!
 //! Rows are streamed by COPY into a temporary table, which nobody else sees and which goes with
 //! the connection. One transaction then puts them into the table by `uuid`, together with a row
@@ -14,20 +14,24 @@
 //! | `sql` | statements as text | server |
 //! | `session` | a connection | server, failure, tls |
 //! | `shape` | the table: found, made, checked | session, sql |
+//! | `publish` | the transaction, and what became of it | session, sql, shape |
+//! | `arriving` | a run's rows on their way into the temporary table | publish, shape |
 //! | `copy_text` | rows in COPY's text format | – |
 //! | `delivery` | one run | all |
-//! | `publish` | the transaction, and what became of it | session, sql, shape |
+//! | `redshift` | what Redshift does in a way of its own | all |
 //! | `steps` | the test of a destination | session, shape |
 
+mod arriving;
 mod copy_text;
 mod delivery;
-pub(crate) mod failure;
-pub(crate) mod publish;
-pub(crate) mod server;
-pub(crate) mod session;
-pub(crate) mod shape;
-pub(crate) mod sql;
-pub(crate) mod steps;
+mod failure;
+mod publish;
+mod redshift;
+mod server;
+mod session;
+mod shape;
+mod sql;
+mod steps;
 mod tls;
 
 pub use server::TimeLimits;
@@ -40,31 +44,40 @@ use crate::error::ExportError;
 use crate::rows::RowForm;
 use crate::window::RunScope;
 use async_trait::async_trait;
+use delivery::CopyDelivery;
+use millrace_catalog::DestinationType;
+use redshift::InsertDelivery;
 use serde_json::Value;
 use server::{Dialect, Server};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A table in PostgreSQL.
+/// A table in PostgreSQL or Redshift.
 pub struct Postgres {
     server: Arc<Server>,
     dialler: Arc<dyn Dialler>,
 }
 
 impl Postgres {
-    /// The table that a configuration names; nothing is dialled yet.
+    /// The table in a `Postgres` or `Redshift` that a configuration names; nothing is dialled yet.
     ///
     /// # Errors
     /// A field is missing.
     pub fn open(
+        kind: DestinationType,
         config: &Value,
         secrets: &BTreeMap<String, String>,
         dialler: Arc<dyn Dialler>,
         limits: TimeLimits,
     ) -> Result<Self, ExportError> {
         let settings = Settings::new(config, secrets);
-        let server = Server::of(&settings, Dialect::Postgres, limits)?;
-        let server = Arc::new(server);
+        let dialect = match kind {
+            DestinationType::Redshift => Dialect::Redshift {
+                super_type: settings.text("properties_data_type") == Some("super"),
+            },
+            _ => Dialect::Postgres,
+        };
+        let server = Arc::new(Server::of(&settings, dialect, limits)?);
         Ok(Self { server, dialler })
     }
 }
@@ -77,9 +90,13 @@ impl Destination for Postgres {
 
     async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
         events_only(run)?;
-        let dialler = Arc::clone(&self.dialler);
-        let delivery = delivery::CopyDelivery::begin(&self.server, dialler, run).await?;
-        Ok(Box::new(delivery))
+        let (server, dialler) = (&self.server, Arc::clone(&self.dialler));
+        Ok(match server.dialect {
+            Dialect::Postgres => Box::new(CopyDelivery::begin(server, dialler, run).await?),
+            Dialect::Redshift { .. } => {
+                Box::new(InsertDelivery::begin(server, dialler, run).await?)
+            }
+        })
     }
 
     fn test_steps(&self) -> &'static [TestStep] {

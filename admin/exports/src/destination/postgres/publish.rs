@@ -11,17 +11,17 @@ const LOCK: i32 = 0x4D_49_4C_4C;
 
 /// One try of one window.
 #[derive(Clone, Debug)]
-pub(crate) struct Try {
+pub(super) struct Try {
     /// Which window.
-    pub(crate) run: String,
+    pub(super) run: String,
     /// Which try.
-    pub(crate) attempt: String,
+    pub(super) attempt: String,
     /// Rows that came.
-    pub(crate) rows: u64,
+    pub(super) rows: u64,
 }
 
 impl Try {
-    pub(crate) fn new(run: String) -> Self {
+    pub(super) fn new(run: String) -> Self {
         let attempt = Uuid::new_v4().to_string();
         Self {
             run,
@@ -33,7 +33,7 @@ impl Try {
 
 /// Carries out the statements of one transaction, with the record of the run. All of it is done,
 /// or nothing.
-pub(crate) async fn publish(
+pub(super) async fn publish(
     session: Session,
     server: &Server,
     dialler: &dyn Dialler,

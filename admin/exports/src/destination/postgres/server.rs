@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Which SQL a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(super) enum Dialect {
     /// PostgreSQL's own.
     Postgres,
     /// Amazon Redshift's.
@@ -46,22 +46,22 @@ impl Default for TimeLimits {
 
 /// A server, a table in it, and how we get in.
 #[derive(Clone)]
-pub(crate) struct Server {
-    pub(crate) dialect: Dialect,
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) user: String,
-    pub(crate) password: String,
-    pub(crate) database: String,
-    pub(crate) schema: String,
-    pub(crate) table: String,
+pub(super) struct Server {
+    pub(super) dialect: Dialect,
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) database: String,
+    pub(super) schema: String,
+    pub(super) table: String,
     /// Whether its certificate is one that nobody vouches for.
-    pub(crate) has_self_signed_cert: bool,
-    pub(crate) limits: TimeLimits,
+    pub(super) has_self_signed_cert: bool,
+    pub(super) limits: TimeLimits,
 }
 
 impl Server {
-    pub(crate) fn of(
+    pub(super) fn of(
         settings: &Settings<'_>,
         dialect: Dialect,
         limits: TimeLimits,
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// What the server is called in sentences.
-    pub(crate) fn product(&self) -> &'static str {
+    pub(super) fn product(&self) -> &'static str {
         match self.dialect {
             Dialect::Postgres => "PostgreSQL",
             Dialect::Redshift { .. } => "Redshift",

@@ -15,8 +15,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Error, Row};
 
 /// A connection; it ends when this is dropped, and with it whatever was not committed.
-pub(crate) struct Session {
-    pub(crate) client: Client,
+pub(super) struct Session {
+    pub(super) client: Client,
     connection: JoinHandle<()>,
 }
 
@@ -27,11 +27,11 @@ impl Drop for Session {
 }
 
 /// A text that is handed to a statement beside it.
-pub(crate) type Text<'a> = &'a (dyn ToSql + Sync);
+pub(super) type Text<'a> = &'a (dyn ToSql + Sync);
 
 impl Session {
     /// Connects and gets in.
-    pub(crate) async fn open(server: &Server, dialler: &dyn Dialler) -> Result<Self, ExportError> {
+    pub(super) async fn open(server: &Server, dialler: &dyn Dialler) -> Result<Self, ExportError> {
         let limit = server.limits.connect;
         let stream = tokio::time::timeout(limit, dialler.connect(&server.host, server.port)).await;
         let stream = stream.map_err(|_| failure::late(server))??;
@@ -57,13 +57,13 @@ impl Session {
     }
 
     /// Statements without values, that touch no rows.
-    pub(crate) async fn run(&self, server: &Server, sql: &str) -> Result<(), ExportError> {
+    pub(super) async fn run(&self, server: &Server, sql: &str) -> Result<(), ExportError> {
         let done = self.client.batch_execute(sql);
         within(server, server.limits.statement, done).await
     }
 
     /// A statement that touches a run's rows; answers how many.
-    pub(crate) async fn change(
+    pub(super) async fn change(
         &self,
         server: &Server,
         sql: &str,
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// What a query finds.
-    pub(crate) async fn query(
+    pub(super) async fn query(
         &self,
         server: &Server,
         sql: &str,
@@ -94,7 +94,7 @@ fn typed<'a>(texts: &[Text<'a>]) -> Vec<(Text<'a>, Type)> {
 }
 
 /// The outcome of a statement, or of waiting for it.
-pub(crate) async fn within<T>(
+pub(super) async fn within<T>(
     server: &Server,
     limit: Duration,
     done: impl Future<Output = Result<T, Error>>,
@@ -120,7 +120,7 @@ fn config(server: &Server, peer: IpAddr) -> Config {
 }
 
 /// The server stops by itself what we no more wait for.
-pub(crate) fn settings(server: &Server) -> String {
+pub(super) fn settings(server: &Server) -> String {
     let limits = &server.limits;
     let publish = limits.publish.as_millis();
     match server.dialect {

@@ -4,17 +4,17 @@
 //! cannot work is refused before any row is read.
 
 use super::server::{Dialect, Server};
-use super::session::Session;
+use super::session::{Session, within};
 use crate::destination::table::width::{Width, Widths};
 use crate::destination::table::{COLUMNS, COLUMNS_COUNT, Column, Holds};
 use crate::error::ExportError;
 
 /// A table as it is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shape {
+pub(super) struct Shape {
     columns: Vec<Found>,
     /// Whether the server keeps every uuid from being there twice.
-    pub(crate) has_unique_uuid: bool,
+    pub(super) has_unique_uuid: bool,
 }
 
 /// A column as it is.
@@ -29,7 +29,7 @@ struct Found {
 }
 
 /// Finds the table, or makes it, and sees whether events fit into it.
-pub(crate) async fn prepare(session: &Session, server: &Server) -> Result<Shape, ExportError> {
+pub(super) async fn prepare(session: &Session, server: &Server) -> Result<Shape, ExportError> {
     let mut shape = find(session, server).await?;
     if shape.columns.is_empty() {
         session.run(server, &server.create_events()).await?;
@@ -44,7 +44,7 @@ pub(crate) async fn prepare(session: &Session, server: &Server) -> Result<Shape,
 }
 
 /// The table as it is; without columns if there is none.
-pub(crate) async fn find(session: &Session, server: &Server) -> Result<Shape, ExportError> {
+pub(super) async fn find(session: &Session, server: &Server) -> Result<Shape, ExportError> {
     let made = match server.dialect {
         Dialect::Postgres => {
             "column_default IS NOT NULL OR is_identity = 'YES' OR is_generated = 'ALWAYS'"
@@ -81,7 +81,8 @@ pub(crate) async fn find(session: &Session, server: &Server) -> Result<Shape, Ex
 
 async fn has_runs(session: &Session, server: &Server) -> Result<bool, ExportError> {
     let sql = format!("SELECT \"attempt\" FROM {} WHERE FALSE", server.runs());
-    let found = session.client.query_typed(&sql, &[]).await;
+    let found = session.client.query_typed(&sql, &[]);
+    let found = within(server, server.limits.statement, found).await;
     Ok(found.is_ok())
 }
 
@@ -105,11 +106,11 @@ async fn has_unique_uuid(session: &Session, server: &Server) -> Result<bool, Exp
 
 impl Shape {
     /// Whether there is a table.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(super) fn is_there(&self) -> bool {
         !self.columns.is_empty()
     }
 
-    pub(crate) fn is_of_type(&self, column: &str, data_type: &str) -> bool {
+    pub(super) fn is_of_type(&self, column: &str, data_type: &str) -> bool {
         self.found(column)
             .is_some_and(|found| found.data_type == data_type)
     }
@@ -119,7 +120,7 @@ impl Shape {
     }
 
     /// Whether events fit.
-    pub(crate) fn check(&self, server: &Server) -> Result<(), ExportError> {
+    pub(super) fn check(&self, server: &Server) -> Result<(), ExportError> {
         let table = format!("The table {}.{}", server.schema, server.table);
         if !self.is_there() {
             return Err(ExportError::hopeless(format!(
@@ -165,7 +166,7 @@ impl Shape {
     }
 
     /// How wide its columns are.
-    pub(crate) fn widths(&self, server: &Server) -> Widths {
+    pub(super) fn widths(&self, server: &Server) -> Widths {
         let mut widths = [Width::Any; COLUMNS_COUNT];
         for (width, column) in widths.iter_mut().zip(COLUMNS) {
             *width = self.width(server, column);

@@ -1,7 +1,7 @@
 //! Statements as text. Names of the customer are quoted, values are handed over beside.
 
 use super::server::{Dialect, Server};
-use crate::destination::table::{COLUMNS, Column, Holds};
+use crate::destination::table::{COLUMNS, Column, Holds, quoted_in};
 use uuid::Uuid;
 
 /// The longest name in bytes; PostgreSQL cuts longer ones off without a word of error.
@@ -11,15 +11,15 @@ const RUNS: &str = "_millrace_runs";
 /// The same of the table that a test makes.
 const SCRATCH: &str = "_millrace_test";
 /// The temporary table that rows come into.
-pub(crate) const STAGE: &str = "millrace_stage";
+pub(super) const STAGE: &str = "millrace_stage";
 
 /// A name in quotes.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
+pub(super) fn quoted(name: &str) -> String {
+    quoted_in('"', name)
 }
 
 /// The columns' names in quotes, with something before each.
-pub(crate) fn columns(before: &str) -> String {
+pub(super) fn columns(before: &str) -> String {
     let names = COLUMNS
         .iter()
         .map(|column| format!("{before}{}", quoted(column.name)));
@@ -28,17 +28,17 @@ pub(crate) fn columns(before: &str) -> String {
 
 impl Server {
     /// The table of events.
-    pub(crate) fn events(&self) -> String {
+    pub(super) fn events(&self) -> String {
         self.qualified(&self.table)
     }
 
     /// The table of runs.
-    pub(crate) fn runs(&self) -> String {
+    pub(super) fn runs(&self) -> String {
         self.qualified(&beside(&self.table, RUNS))
     }
 
     /// The table that a test makes.
-    pub(crate) fn scratch(&self) -> String {
+    pub(super) fn scratch(&self) -> String {
         self.qualified(&beside(&self.table, SCRATCH))
     }
 
@@ -46,7 +46,7 @@ impl Server {
         format!("{}.{}", quoted(&self.schema), quoted(table))
     }
 
-    pub(crate) fn create_events(&self) -> String {
+    pub(super) fn create_events(&self) -> String {
         let columns = COLUMNS.iter().map(|column| {
             let unique = match (self.dialect, column.name) {
                 // By which rows are found again. Redshift has no keys that it keeps.
@@ -61,7 +61,7 @@ impl Server {
     }
 
     /// The type of a column of a new table.
-    pub(crate) fn type_of(&self, column: Column) -> &'static str {
+    pub(super) fn type_of(&self, column: Column) -> &'static str {
         match (self.dialect, column.holds) {
             (_, Holds::Integer) => "INTEGER",
             (_, Holds::Time) => "TIMESTAMP WITH TIME ZONE",
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    pub(crate) fn create_runs(&self) -> String {
+    pub(super) fn create_runs(&self) -> String {
         format!(
             "CREATE TABLE IF NOT EXISTS {} (\"run\" VARCHAR(300), \"attempt\" VARCHAR(36), \
              \"rows\" BIGINT, \"finished_at\" TIMESTAMP WITH TIME ZONE)",
@@ -81,11 +81,11 @@ impl Server {
         )
     }
 
-    pub(crate) fn delete_run(&self) -> String {
+    pub(super) fn delete_run(&self) -> String {
         format!("DELETE FROM {} WHERE \"run\" = $1", self.runs())
     }
 
-    pub(crate) fn insert_run(&self, rows: u64) -> String {
+    pub(super) fn insert_run(&self, rows: u64) -> String {
         let now = match self.dialect {
             Dialect::Postgres => "CURRENT_TIMESTAMP",
             Dialect::Redshift { .. } => "GETDATE()",
@@ -98,13 +98,13 @@ impl Server {
     }
 
     /// Whether the try `$2` of the run `$1` was committed.
-    pub(crate) fn find_run(&self) -> String {
+    pub(super) fn find_run(&self) -> String {
         let runs = self.runs();
         format!("SELECT 1 FROM {runs} WHERE \"run\" = $1 AND \"attempt\" = $2")
     }
 
     /// Rows that are there already go before their successors come.
-    pub(crate) fn delete_known(&self) -> String {
+    pub(super) fn delete_known(&self) -> String {
         let events = self.events();
         format!("DELETE FROM {events} WHERE \"uuid\" IN (SELECT \"uuid\" FROM {STAGE})")
     }

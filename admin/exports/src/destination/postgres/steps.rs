@@ -8,7 +8,7 @@ use crate::destination::dialler::Dialler;
 use crate::error::ExportError;
 
 /// The steps, in order.
-pub(crate) const STEPS: [TestStep; 5] = [
+pub(super) const STEPS: [TestStep; 5] = [
     TestStep::Reach,
     TestStep::Authenticate,
     TestStep::Find,
@@ -17,7 +17,7 @@ pub(crate) const STEPS: [TestStep; 5] = [
 ];
 
 /// Makes one step.
-pub(crate) async fn make(
+pub(super) async fn make(
     server: &Server,
     dialler: &dyn Dialler,
     step: TestStep,

@@ -1,19 +1,18 @@
 //! Snowflake's SQL API: `POST /api/v2/statements`, and `GET` of its handle while it is at work.
 
 use super::sql::Names;
-use crate::destination::calls::Pace;
 use crate::destination::settings::Settings;
 use crate::destination::warehouse::api::{Answer, Api};
+use crate::destination::warehouse::engine::{Engine, Texts, bearer};
 use crate::destination::warehouse::jwt::Signer;
-use crate::destination::warehouse::{Engine, Texts};
 use crate::error::ExportError;
 use async_trait::async_trait;
 use millrace_rows::Clock;
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, USER_AGENT};
+use reqwest::{StatusCode, Url};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 
 /// How long a token is good for: all tries of one request, and less than the hour that is allowed.
@@ -48,23 +47,20 @@ struct Statement<'a> {
 }
 
 /// One table's statements, carried out by Snowflake.
-pub(super) struct SnowflakeEngine {
-    pub(super) names: Names,
+pub(crate) struct SnowflakeEngine {
+    names: Names,
     warehouse: String,
     role: Option<String>,
     credentials: Credentials,
-    base: Url,
     api: Api,
     clock: Arc<dyn Clock>,
 }
 
 impl SnowflakeEngine {
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: &Settings<'_>,
-        base: Url,
-        client: Client,
+        api: Api,
         clock: Arc<dyn Clock>,
-        pace: Pace,
     ) -> Result<Self, ExportError> {
         let names = Names {
             database: settings.required("database")?.to_owned(),
@@ -76,16 +72,9 @@ impl SnowflakeEngine {
             warehouse: settings.required("warehouse")?.to_owned(),
             role: settings.text("role").map(str::to_owned),
             credentials: Credentials::of(settings)?,
-            base,
-            api: Api::new(client, pace, "Snowflake"),
+            api,
             clock,
         })
-    }
-
-    fn url(&self, path: &str) -> Url {
-        let mut url = self.base.clone();
-        url.set_path(path);
-        url
     }
 
     /// The kind of a token, and a token.
@@ -106,53 +95,6 @@ impl SnowflakeEngine {
                 });
                 Ok(("KEYPAIR_JWT", signer.token(None, &claims)?))
             }
-        }
-    }
-
-    async fn call(&self, make: impl Fn(&Client) -> RequestBuilder) -> Result<Answer, ExportError> {
-        let (kind, token) = self.token()?;
-        let call = |client: &Client| {
-            let request = make(client).bearer_auth(&token);
-            let request = request.header("X-Snowflake-Authorization-Token-Type", kind);
-            request
-                .header("Accept", "application/json")
-                .header("User-Agent", "millrace/1.0")
-        };
-        self.api.call(call).await
-    }
-
-    /// Waits while Snowflake is at work.
-    async fn finished(&self, mut answer: Answer) -> Result<Answer, ExportError> {
-        let mut asked = 0;
-        while answer.status == StatusCode::ACCEPTED {
-            let handle = answer.text("/statementHandle").unwrap_or_default();
-            // It becomes a part of a path.
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-            if handle.is_empty() || !handle.bytes().all(plain) {
-                return Err(self.api.odd(&answer));
-            }
-            asked += 1;
-            self.api.pause(asked).await;
-            let url = self.url(&format!("/api/v2/statements/{handle}"));
-            answer = self.call(|client| client.get(url.clone())).await?;
-        }
-        Ok(answer)
-    }
-
-    fn result(&self, answer: &Answer) -> Result<Option<String>, ExportError> {
-        match answer.status {
-            StatusCode::OK => {
-                let first = answer.body.pointer("/data/0/0");
-                Ok(first.and_then(Value::as_str).map(str::to_owned))
-            }
-            StatusCode::UNPROCESSABLE_ENTITY => Err(failure(answer)),
-            StatusCode::UNAUTHORIZED if matches!(self.credentials, Credentials::Token(_)) => {
-                Err(ExportError::hopeless(
-                    "Snowflake did not accept the credentials. Its SQL API takes no passwords of \
-                     users: give a programmatic access token as the password, or a key.",
-                ))
-            }
-            _ => Err(self.api.refused(answer)),
         }
     }
 }
@@ -182,25 +124,46 @@ impl Credentials {
 
 #[async_trait]
 impl Engine for SnowflakeEngine {
-    fn product(&self) -> &'static str {
-        "Snowflake"
+    fn api(&self) -> &Api {
+        &self.api
     }
 
-    fn host(&self) -> (String, u16) {
-        let host = self.base.host_str().unwrap_or_default().to_owned();
-        (host, self.base.port_or_known_default().unwrap_or(443))
+    fn table(&self) -> &str {
+        &self.names.table
     }
 
     fn texts(&self, stage: &str) -> Texts {
         self.names.texts(stage)
     }
 
-    async fn run(&self, sql: &str, rows: Option<&str>) -> Result<Option<String>, ExportError> {
-        let mut url = self.url("/api/v2/statements");
-        // Under one id it is carried out once.
-        let id = Uuid::new_v4().to_string();
-        url.query_pairs_mut().append_pair("requestId", &id);
-        let body = Statement {
+    async fn headers(&self) -> Result<HeaderMap, ExportError> {
+        let (kind, token) = self.token()?;
+        let mut headers = bearer(&token)?;
+        let kind = HeaderValue::from_static(kind);
+        headers.insert("X-Snowflake-Authorization-Token-Type", kind);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static("millrace/1.0"));
+        Ok(headers)
+    }
+
+    fn path(&self) -> &'static str {
+        "/api/v2/statements/"
+    }
+
+    /// Under one id a statement is carried out once.
+    fn target(&self, id: Uuid, is_again: bool) -> Url {
+        let mut url = self.api.url("/api/v2/statements");
+        let mut pairs = url.query_pairs_mut();
+        pairs.append_pair("requestId", &id.to_string());
+        if is_again {
+            pairs.append_pair("retry", "true");
+        }
+        drop(pairs);
+        url
+    }
+
+    fn body(&self, sql: &str, rows: Option<&str>) -> Value {
+        json!(Statement {
             statement: sql,
             timeout: self.api.pace.work_max.as_secs(),
             database: &self.names.database,
@@ -208,23 +171,29 @@ impl Engine for SnowflakeEngine {
             warehouse: &self.warehouse,
             role: self.role.as_deref(),
             bindings: rows.map(|rows| json!({"1": {"type": "TEXT", "value": rows}})),
-        };
-        let body = json!(body).to_string();
-        let is_first = AtomicBool::new(true);
-        let make = |client: &Client| {
-            let mut url = url.clone();
-            if !is_first.swap(false, Ordering::Relaxed) {
-                url.query_pairs_mut().append_pair("retry", "true");
+        })
+    }
+
+    fn working<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+        let is_working = answer.status == StatusCode::ACCEPTED;
+        is_working.then(|| answer.text("/statementHandle").unwrap_or_default())
+    }
+
+    fn result(&self, answer: &Answer) -> Result<Option<String>, ExportError> {
+        match answer.status {
+            StatusCode::OK => {
+                let first = answer.body.pointer("/data/0/0");
+                Ok(first.and_then(Value::as_str).map(str::to_owned))
             }
-            let request = client.post(url).header("Content-Type", "application/json");
-            request.body(body.clone())
-        };
-        let work = async {
-            let answer = self.call(make).await?;
-            self.finished(answer).await
-        };
-        let done = tokio::time::timeout(self.api.pace.work_max, work).await;
-        self.result(&done.map_err(|_| self.api.late())??)
+            StatusCode::UNPROCESSABLE_ENTITY => Err(failure(answer)),
+            StatusCode::UNAUTHORIZED if matches!(self.credentials, Credentials::Token(_)) => {
+                Err(ExportError::hopeless(
+                    "Snowflake did not accept the credentials. Its SQL API takes no passwords of \
+                     users: give a programmatic access token as the password, or a key.",
+                ))
+            }
+            _ => Err(self.api.refused(answer)),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Snowflake's statements.
 
-use crate::destination::table::{COLUMNS, Column, Holds};
-use crate::destination::warehouse::Texts;
+use crate::destination::table::{Holds, quoted_in};
+use crate::destination::warehouse::engine::Texts;
+use crate::destination::warehouse::sql::{Merge, joined, literal};
 
 /// Where the table is.
 #[derive(Clone, Debug)]
@@ -13,25 +14,16 @@ pub(super) struct Names {
 
 /// A name as it is, capitals and all.
 fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A text in a statement; backslashes begin escapes there.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+    quoted_in('"', name)
 }
 
 /// What a column is called here.
-fn name(column: Column) -> String {
-    quoted(match column.name {
+fn name(column: &str) -> String {
+    quoted(match column {
         "set" => "people_set",
         "set_once" => "people_set_once",
         other => other,
     })
-}
-
-fn joined(each: impl Fn(Column) -> String) -> String {
-    COLUMNS.map(each).join(", ")
 }
 
 impl Names {
@@ -50,21 +42,22 @@ impl Names {
                 Holds::Integer => "INTEGER",
                 Holds::Time => "TIMESTAMP_TZ",
             };
-            format!("{} {kind}", name(column))
+            format!("{} {kind}", name(column.name))
         });
-        Texts {
-            create: format!("CREATE TABLE IF NOT EXISTS {events} ({columns})"),
-            stage: format!("CREATE OR REPLACE TRANSIENT TABLE {stage} ({columns})"),
-            insert: insert(&stage),
-            count: format!("SELECT COUNT(*) FROM {stage}"),
-            merge: merge(&events, &stage),
-            drop: format!("DROP TABLE IF EXISTS {stage}"),
-            find: format!(
-                "SELECT 1 FROM {}.INFORMATION_SCHEMA.SCHEMATA WHERE SCHEMA_NAME = {}",
-                quoted(&self.database),
-                literal(&self.schema),
-            ),
-        }
+        let merge = Merge {
+            events: &events,
+            stage: &stage,
+            name,
+            before_set: "",
+            before_qualify: "",
+            further: None,
+        };
+        let find = format!(
+            "SELECT 1 FROM {}.INFORMATION_SCHEMA.SCHEMATA WHERE SCHEMA_NAME = {}",
+            quoted(&self.database),
+            literal(&self.schema),
+        );
+        Texts::of(&merge, &columns, "TRANSIENT ", insert(&stage), find)
     }
 }
 
@@ -79,25 +72,9 @@ fn insert(stage: &str) -> String {
             Holds::Time => format!("{value}::TIMESTAMP_TZ"),
         }
     });
-    let names = joined(name);
+    let names = joined(|column| name(column.name));
     format!(
         "INSERT INTO {stage} ({names}) SELECT {values} \
          FROM TABLE(FLATTEN(INPUT => PARSE_JSON(?))) line"
-    )
-}
-
-fn merge(events: &str, stage: &str) -> String {
-    let set = COLUMNS.iter().filter(|column| column.name != "uuid");
-    let set = set.map(|column| format!("{0} = come.{0}", name(*column)));
-    let set = set.collect::<Vec<_>>().join(", ");
-    let (names, values) = (
-        joined(name),
-        joined(|column| format!("come.{}", name(column))),
-    );
-    format!(
-        "MERGE INTO {events} AS kept USING (SELECT * FROM {stage} QUALIFY ROW_NUMBER() OVER \
-         (PARTITION BY \"uuid\" ORDER BY \"timestamp\" DESC) = 1) AS come \
-         ON kept.\"uuid\" = come.\"uuid\" WHEN MATCHED THEN UPDATE SET {set} \
-         WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
     )
 }

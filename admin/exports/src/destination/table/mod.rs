@@ -56,6 +56,12 @@ pub(crate) const COLUMNS: [Column; COLUMNS_COUNT] = [
     column("timestamp", Holds::Time),
 ];
 
+/// A name between quotes of this kind, as SQL has it.
+pub(crate) fn quoted_in(quote: char, name: &str) -> String {
+    let doubled = name.replace(quote, &format!("{quote}{quote}"));
+    format!("{quote}{doubled}{quote}")
+}
+
 /// What tells a window of an export from all others, whoever runs it how often: a backfill over
 /// a window has a key of its own.
 pub(crate) fn run_key(run: &RunScope) -> String {

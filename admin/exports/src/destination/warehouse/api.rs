@@ -3,17 +3,19 @@
 use crate::destination::calls::{Failed, Pace, is_passing, retried, retry_after, unanswered};
 use crate::error::ExportError;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 
 /// More of an answer is not read: results here are a number.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// Calls a service.
-#[derive(Clone)]
 pub(crate) struct Api {
-    pub(crate) client: Client,
+    client: Client,
+    /// Where it is; paths are put behind it.
+    pub(crate) base: Url,
     pub(crate) pace: Pace,
+    /// What it is called in sentences.
     product: &'static str,
 }
 
@@ -34,12 +36,20 @@ impl Answer {
 }
 
 impl Api {
-    pub(crate) fn new(client: Client, pace: Pace, product: &'static str) -> Self {
+    pub(crate) fn new(client: Client, base: Url, pace: Pace, product: &'static str) -> Self {
         Self {
             client,
+            base,
             pace,
             product,
         }
+    }
+
+    /// The URL of a path.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(path);
+        url
     }
 
     /// Sends a request until it is answered. It may be carried out more than once.
@@ -74,7 +84,7 @@ impl Api {
         tokio::time::sleep(delay.min(self.pace.delay_max)).await;
     }
 
-    pub(crate) fn away(&self, status: StatusCode) -> ExportError {
+    fn away(&self, status: StatusCode) -> ExportError {
         ExportError::retry(format!("{} cannot serve us now ({status}).", self.product))
     }
 
@@ -88,6 +98,12 @@ impl Api {
         ExportError::retry(format!(
             "{product} answered what is not understood ({status})."
         ))
+    }
+
+    /// Nothing is where the statements would be carried out.
+    pub(crate) fn no_schema(&self) -> ExportError {
+        let product = self.product;
+        ExportError::hopeless(format!("{product} has no such database and schema."))
     }
 
     /// What a status says that is not of a statement.

@@ -1,6 +1,7 @@
 //! One run, for services that take SQL statements with a parameter: rows go as JSON arrays.
 
-use super::{Engine, Texts, stage_name};
+use super::engine::{Engine, Texts};
+use super::stage_name;
 use crate::destination::table::receiver::Receiver;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
@@ -17,7 +18,7 @@ const ROW_BYTES_MAX: usize = 15 << 20;
 const DIGITS_MAX: usize = 300;
 
 /// Rows on their way into the table beside that of events.
-pub(crate) struct WarehouseDelivery {
+pub(super) struct WarehouseDelivery {
     engine: Arc<dyn Engine>,
     texts: Texts,
     receiver: Receiver,
@@ -27,12 +28,11 @@ pub(crate) struct WarehouseDelivery {
 }
 
 impl WarehouseDelivery {
-    pub(crate) async fn begin(
+    pub(super) async fn begin(
         engine: Arc<dyn Engine>,
-        table: &str,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let texts = engine.texts(&stage_name(table, run));
+        let texts = engine.texts(&stage_name(engine.table(), run));
         engine.run(&texts.create, None).await?;
         engine.run(&texts.stage, None).await?;
         Ok(Self {

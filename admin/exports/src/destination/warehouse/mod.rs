@@ -1,4 +1,4 @@
-//! What the warehouses behind HTTP have in common.
+//! Tables in warehouses behind HTTP: what they have in common.
 //!
 //! Rows go into a table beside that of events, whose name is made of the window: a run that is
 //! tried again begins by replacing it. One MERGE then brings them into the table by `uuid`, each
@@ -10,61 +10,157 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `api` | calls with JSON answers |
-//! | `delivery` | one run, for those that take SQL statements with a parameter |
+//! | `engine` | services that take SQL statements with a parameter: one statement, from its request to its result |
+//! | `delivery` | one run, for those |
+//! | `steps` | the test of a destination, for those |
+//! | `sql` | statements that are alike |
 //! | `jwt` | tokens signed with a customer's RSA key |
-//! | `steps` | the test of a destination |
 //! | `token` | tokens that are good for a while |
 
 pub(crate) mod api;
-pub(crate) mod delivery;
+mod delivery;
+pub(crate) mod engine;
 pub(crate) mod jwt;
-pub(crate) mod steps;
+pub(crate) mod sql;
+mod steps;
 pub(crate) mod token;
 
-use super::table::run_key;
+use super::big_query::Account;
+use super::calls::{Pace, reach};
+use super::databricks::DatabricksEngine;
+use super::dialler::Dialler;
+use super::settings::Settings;
+use super::snowflake::SnowflakeEngine;
+use super::table::{events_only, run_key};
+use super::{Delivery, Destination, TestStep, big_query, databricks, snowflake};
 use crate::error::ExportError;
+use crate::rows::RowForm;
 use crate::window::RunScope;
+use api::Api;
 use async_trait::async_trait;
+use millrace_catalog::DestinationType;
+use millrace_rows::Clock;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use url::Url;
 use uuid::Uuid;
 
-/// A service that carries out SQL.
-#[async_trait]
-pub(crate) trait Engine: Send + Sync {
-    /// What the service is called in sentences.
-    fn product(&self) -> &'static str;
-
-    /// The host that it is reached at.
-    fn host(&self) -> (String, u16);
-
-    /// The statements that bring rows by a table of this name beside that of events.
-    fn texts(&self, stage: &str) -> Texts;
-
-    /// Carries out a statement, in which `rows` is the one parameter; answers the first value of
-    /// its result. If the outcome of a request is not known, it is sent again.
-    async fn run(&self, sql: &str, rows: Option<&str>) -> Result<Option<String>, ExportError>;
+/// A table in Snowflake, BigQuery or Databricks.
+pub struct Warehouse {
+    service: Arc<dyn Service>,
+    dialler: Arc<dyn Dialler>,
 }
 
-/// Statements, in the order of a run.
-#[derive(Clone, Debug)]
-pub(crate) struct Texts {
-    /// Makes the table of events, if it is missing.
-    pub(crate) create: String,
-    /// Makes the table beside it, empty.
-    pub(crate) stage: String,
-    /// Puts rows into that: its parameter is a JSON array of them.
-    pub(crate) insert: String,
-    /// Counts them.
-    pub(crate) count: String,
-    /// Brings them into the table of events.
-    pub(crate) merge: String,
-    /// Drops the table beside.
-    pub(crate) drop: String,
-    /// Finds the schema.
-    pub(crate) find: String,
+/// What a warehouse does in a way of its own.
+#[async_trait]
+pub(crate) trait Service: Send + Sync {
+    /// How it is called.
+    fn api(&self) -> &Api;
+
+    /// Begins to deliver a run of events.
+    async fn begin(self: Arc<Self>, run: &RunScope) -> Result<Box<dyn Delivery>, ExportError>;
+
+    /// Makes one of the [`steps::STEPS`] that follow [`TestStep::Reach`].
+    async fn test(&self, step: TestStep) -> Result<(), ExportError>;
+}
+
+/// What all of them are called with.
+#[derive(Clone)]
+pub struct Means {
+    /// How connections are made.
+    pub dialler: Arc<dyn Dialler>,
+    /// What tokens are dated by.
+    pub clock: Arc<dyn Clock>,
+    /// How long they may take.
+    pub pace: Pace,
+}
+
+impl Warehouse {
+    /// The table in a `Snowflake`, `BigQuery` or `Databricks` that a configuration names; nothing
+    /// is dialled yet.
+    ///
+    /// # Errors
+    /// A field is missing, or the key cannot be read.
+    pub fn open(
+        kind: DestinationType,
+        config: &Value,
+        secrets: &BTreeMap<String, String>,
+        means: Means,
+    ) -> Result<Self, ExportError> {
+        let settings = Settings::new(config, secrets);
+        let base = match kind {
+            DestinationType::Snowflake => snowflake::base(&settings)?,
+            DestinationType::BigQuery => big_query::base()?,
+            _ => databricks::base(&settings)?,
+        };
+        Self::open_at(base, kind, config, secrets, means)
+    }
+
+    /// The same behind another URL than the vendor's.
+    ///
+    /// # Errors
+    /// As [`Warehouse::open`].
+    pub fn open_at(
+        base: Url,
+        kind: DestinationType,
+        config: &Value,
+        secrets: &BTreeMap<String, String>,
+        means: Means,
+    ) -> Result<Self, ExportError> {
+        let Means {
+            dialler,
+            clock,
+            pace,
+        } = means;
+        let settings = Settings::new(config, secrets);
+        let client = dialler.http_client()?;
+        let api = |product| Api::new(client, base, pace, product);
+        let service: Arc<dyn Service> = match kind {
+            DestinationType::Snowflake => {
+                Arc::new(SnowflakeEngine::new(&settings, api("Snowflake"), clock)?)
+            }
+            DestinationType::BigQuery => Arc::new(Account::new(&settings, api("BigQuery"), clock)?),
+            DestinationType::Databricks => {
+                Arc::new(DatabricksEngine::new(&settings, api("Databricks"), clock)?)
+            }
+            _ => return Err(ExportError::hopeless("This destination is no warehouse.")),
+        };
+        Ok(Self { service, dialler })
+    }
+}
+
+#[async_trait]
+impl Destination for Warehouse {
+    fn form(&self) -> RowForm {
+        RowForm::TableJsonLines
+    }
+
+    async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
+        events_only(run)?;
+        Arc::clone(&self.service).begin(run).await
+    }
+
+    fn test_steps(&self) -> &'static [TestStep] {
+        &steps::STEPS
+    }
+
+    async fn test(&self, step: TestStep) -> Result<(), ExportError> {
+        let api = self.service.api();
+        match step {
+            TestStep::Reach => reach(&*self.dialler, &api.base, &api.pace).await,
+            step => self.service.test(step).await,
+        }
+    }
 }
 
 /// The name of the table beside that of events, for a window.
 pub(crate) fn stage_name(table: &str, run: &RunScope) -> String {
     let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, run_key(run).as_bytes());
     format!("{table}_millrace_{}", digest.simple())
+}
+
+/// The name of the table that a test makes.
+pub(crate) fn scratch_name(table: &str) -> String {
+    format!("{table}_millrace_test")
 }

@@ -1,13 +1,11 @@
 //! The test of a destination that carries out SQL.
 
-use super::Engine;
+use super::engine::Engine;
 use crate::destination::TestStep;
-use crate::destination::calls::Pace;
-use crate::destination::dialler::Dialler;
 use crate::error::ExportError;
 
-/// The steps, in order.
-pub(crate) const STEPS: [TestStep; 5] = [
+/// The steps, in order, of all warehouses.
+pub(super) const STEPS: [TestStep; 5] = [
     TestStep::Reach,
     TestStep::Authenticate,
     TestStep::Find,
@@ -19,38 +17,18 @@ pub(crate) const STEPS: [TestStep; 5] = [
 const ROW: &str = r#"[{"uuid": "00000000-0000-0000-0000-000000000000", "event": "test",
     "distinct_id": "test", "team_id": 0, "timestamp": "2000-01-01T00:00:00.000000Z"}]"#;
 
-/// Connects, and says nothing.
-pub(crate) async fn reach(
-    dialler: &dyn Dialler,
-    (host, port): (String, u16),
-    pace: &Pace,
-) -> Result<(), ExportError> {
-    let reached = tokio::time::timeout(pace.timeout, dialler.connect(&host, port)).await;
-    match reached {
-        Ok(reached) => reached.map(drop),
-        Err(_) => Err(ExportError::retry("The server did not answer in time.")),
-    }
-}
-
-/// Makes one step; the scratch table has this name.
-pub(crate) async fn make(
+/// Makes one step but the first; the scratch table has this name.
+pub(super) async fn make(
     engine: &dyn Engine,
-    dialler: &dyn Dialler,
-    pace: &Pace,
     scratch: &str,
     step: TestStep,
 ) -> Result<(), ExportError> {
     let texts = engine.texts(scratch);
     match step {
-        TestStep::Reach => return reach(dialler, engine.host(), pace).await,
-        TestStep::Authenticate => engine.run("SELECT 1", None).await?,
+        TestStep::Reach | TestStep::Authenticate => engine.run("SELECT 1", None).await?,
         TestStep::Find => match engine.run(&texts.find, None).await? {
             Some(found) => Some(found),
-            None => {
-                let product = engine.product();
-                let message = format!("{product} has no such database and schema.");
-                return Err(ExportError::hopeless(message));
-            }
+            None => return Err(engine.api().no_schema()),
         },
         TestStep::Write => {
             engine.run(&texts.stage, None).await?;

@@ -1,13 +1,13 @@
 //! BigQuery: resumable uploads, load jobs, query jobs.
 
 use super::keys::{self, opened};
-use super::server::{Fake, Mishap, Reply, pace, refusal};
-use crate::dialler::loopback;
+use super::server::{self, Fake, Mishap, Reply, refusal};
 use crate::rows::{delivered, fat_row, lines, row, run, written};
 use crate::wire::Request;
+use millrace_catalog::DestinationType;
 use millrace_exports::Outlook;
 use millrace_exports::destination::Destination;
-use millrace_exports::destination::big_query::BigQuery;
+use millrace_exports::destination::warehouse::Warehouse;
 use millrace_rows::{Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -181,19 +181,19 @@ async fn started(service: &Arc<Mutex<Service>>) -> Fake {
     fake
 }
 
-fn big_query(fake: &Fake) -> BigQuery {
+fn big_query(fake: &Fake) -> Warehouse {
     let config = json!({"project_id": "my-project", "dataset_id": "my_data"});
-    let secret = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let secrets = BTreeMap::from([
-        // As it is in Google's JSON.
-        secret("private_key", &keys::PLAIN.replace('\n', "\\n")),
-        secret("private_key_id", "key-1"),
-        secret("token_uri", fake.url.join("token").unwrap().as_str()),
-        secret("client_email", "canary-user@example.com"),
-    ]);
-    let clock = Arc::new(TestClock::at(Micros(NOW_SECONDS * 1_000_000)));
-    let url = fake.url.clone();
-    BigQuery::open_at(url, &config, &secrets, loopback(), clock, pace()).unwrap()
+    // As it is in Google's JSON.
+    let key = keys::PLAIN.replace('\n', "\\n");
+    let token_uri = fake.url.join("token").unwrap();
+    let secrets = [
+        ("private_key", key.as_str()),
+        ("private_key_id", "key-1"),
+        ("token_uri", token_uri.as_str()),
+        ("client_email", "canary-user@example.com"),
+    ];
+    let clock = TestClock::at(Micros(NOW_SECONDS * 1_000_000));
+    server::opened(fake, DestinationType::BigQuery, &config, &secrets, clock)
 }
 
 fn check(service: &Service, rows: usize) {

@@ -1,15 +1,15 @@
 //! Databricks' SQL statement execution API.
 
-use super::server::{Fake, Mishap, Reply, pace, refusal};
+use super::server::{self, Fake, Mishap, Reply, refusal};
 use super::sql::Tables;
-use crate::dialler::loopback;
 use crate::rows::{delivered, fat_row, lines, row, run};
 use crate::wire::Request;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use millrace_catalog::DestinationType;
 use millrace_exports::Outlook;
 use millrace_exports::destination::Destination;
-use millrace_exports::destination::databricks::Databricks;
+use millrace_exports::destination::warehouse::Warehouse;
 use millrace_rows::{Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -84,19 +84,14 @@ async fn started(service: &Arc<Mutex<Service>>) -> Fake {
     Fake::start(move |request| service.lock().unwrap().answer(request)).await
 }
 
-fn opened_with(fake: &Fake, clock: TestClock, variant: bool) -> Databricks {
+fn opened_with(fake: &Fake, clock: TestClock, variant: bool) -> Warehouse {
     let config = json!({"server_hostname": "unused.example", "catalog": "main", "schema": "Default",
         "http_path": "/sql/1.0/warehouses/abc123", "table_name": "e`vents", "use_variant_type": variant});
-    let secret = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let secrets = BTreeMap::from([
-        secret("client_id", "client"),
-        secret("client_secret", "canary-secret"),
-    ]);
-    let url = fake.url.clone();
-    Databricks::open_at(url, &config, &secrets, loopback(), Arc::new(clock), pace()).unwrap()
+    let secrets = [("client_id", "client"), ("client_secret", "canary-secret")];
+    server::opened(fake, DestinationType::Databricks, &config, &secrets, clock)
 }
 
-fn opened(fake: &Fake) -> Databricks {
+fn opened(fake: &Fake) -> Warehouse {
     opened_with(fake, TestClock::default(), true)
 }
 

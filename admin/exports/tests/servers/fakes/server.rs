@@ -1,9 +1,14 @@
 //! A server that a function answers for.
 
+use crate::dialler::loopback;
 use crate::wire::Request;
+use millrace_catalog::DestinationType;
 use millrace_exports::destination::calls::Pace;
+use millrace_exports::destination::warehouse::{Means, Warehouse};
 use millrace_exports::{ExportError, Outlook};
+use millrace_rows::TestClock;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -127,13 +132,37 @@ impl Reply {
     }
 }
 
+/// The table that a configuration names, behind the fake.
+pub fn opened(
+    fake: &Fake,
+    kind: DestinationType,
+    config: &Value,
+    secrets: &[(&str, &str)],
+    clock: TestClock,
+) -> Warehouse {
+    let (url, secrets) = (fake.url.clone(), named(secrets));
+    Warehouse::open_at(url, kind, config, &secrets, means(clock)).unwrap()
+}
+
+/// Secrets as destinations take them.
+pub fn named(secrets: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let secrets = secrets.iter();
+    secrets
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
 /// Waits that are no waits.
-pub fn pace() -> Pace {
-    Pace {
-        delay_min: Duration::ZERO,
-        delay_max: Duration::ZERO,
-        tries_max: 3,
-        ..Pace::default()
+pub fn means(clock: TestClock) -> Means {
+    Means {
+        dialler: loopback(),
+        clock: Arc::new(clock),
+        pace: Pace {
+            delay_min: Duration::ZERO,
+            delay_max: Duration::ZERO,
+            tries_max: 3,
+            ..Pace::default()
+        },
     }
 }
 

@@ -1,14 +1,14 @@
 //! Snowflake's SQL API.
 
 use super::keys::{self, opened};
-use super::server::{Fake, Mishap, Reply, pace, refusal};
+use super::server::{self, Fake, Mishap, Reply, means, refusal};
 use super::sql::Tables;
-use crate::dialler::loopback;
 use crate::rows::{delivered, fat_row, lines, row, run, written};
 use crate::wire::Request;
+use millrace_catalog::DestinationType;
 use millrace_exports::Outlook;
-use millrace_exports::destination::Destination;
-use millrace_exports::destination::snowflake::Snowflake;
+use millrace_exports::destination::warehouse::Warehouse;
+use millrace_exports::destination::{Destination, TestStep};
 use millrace_rows::{Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,21 +106,15 @@ async fn started(service: &Arc<Mutex<Service>>) -> Fake {
     Fake::start(move |request| service.lock().unwrap().answer(request)).await
 }
 
-fn opened_with(fake: &Fake, secrets: &[(&str, &str)], kind: &str) -> Snowflake {
+fn opened_with(fake: &Fake, secrets: &[(&str, &str)], kind: &str) -> Warehouse {
     let config = json!({"account": "my-account.eu-west-1", "database": "D\"b", "schema": "Public",
         "warehouse": "W", "role": "R", "authentication_type": kind});
-    let mut all = BTreeMap::from([("user".to_owned(), "canary-user".to_owned())]);
-    all.extend(
-        secrets
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-    );
-    let clock = Arc::new(TestClock::at(Micros(NOW_SECONDS * 1_000_000)));
-    let url = fake.url.clone();
-    Snowflake::open_at(url, &config, &all, loopback(), clock, pace()).unwrap()
+    let secrets = [&[("user", "canary-user")], secrets].concat();
+    let clock = TestClock::at(Micros(NOW_SECONDS * 1_000_000));
+    server::opened(fake, DestinationType::Snowflake, &config, &secrets, clock)
 }
 
-fn opened_by_token(fake: &Fake) -> Snowflake {
+fn opened_by_token(fake: &Fake) -> Warehouse {
     opened_with(fake, &[("password", "canary-secret")], "password")
 }
 
@@ -310,13 +304,25 @@ fn keys_that_cannot_be_read_are_refused_without_a_word_of_them() {
         ),
     ];
     for (key, passphrase) in table {
-        let secret = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut secrets = BTreeMap::from([secret("user", "u"), secret("private_key", key)]);
-        secrets.extend(passphrase.map(|passphrase| secret("private_key_passphrase", passphrase)));
-        let clock = Arc::new(TestClock::default());
-        let opened = Snowflake::open(&config, &secrets, loopback(), clock, pace());
+        let mut secrets = server::named(&[("user", "u"), ("private_key", key)]);
+        let passphrase = passphrase.map(|passphrase| ("private_key_passphrase", passphrase));
+        secrets.extend(server::named(passphrase.as_slice()));
+        let means = means(TestClock::default());
+        let opened = Warehouse::open(DestinationType::Snowflake, &config, &secrets, means);
         let (outlook, message) = refusal(opened.map(drop));
         assert_eq!(outlook, Outlook::Hopeless);
         assert!(message.contains("cannot be read"), "{message}");
     }
+}
+
+#[tokio::test]
+async fn a_token_that_no_request_can_have_is_told_as_such() {
+    let service = Arc::new(Mutex::new(Service::default()));
+    let fake = started(&service).await;
+    let snowflake = opened_with(&fake, &[("password", "canary-secret\n")], "password");
+    let outcome = snowflake.test(TestStep::Authenticate).await;
+    let (outlook, message) = refusal(outcome);
+    assert_eq!(outlook, Outlook::Hopeless);
+    assert!(message.contains("characters"), "{message}");
+    assert!(service.lock().unwrap().tables.statements.is_empty());
 }

@@ -2,11 +2,11 @@
 
 use super::gateway::Gateway;
 use crate::dialler::loopback;
+use millrace_catalog::DestinationType;
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
 use millrace_exports::ExportError;
 use millrace_exports::destination::Destination;
 use millrace_exports::destination::postgres::{Postgres, TimeLimits};
-use millrace_exports::destination::redshift::Redshift;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -91,13 +91,17 @@ impl Fixture {
         BTreeMap::from([secret("user", USER), secret("password", &self.password)])
     }
 
-    pub fn postgres(&self) -> Postgres {
+    fn opened(&self, kind: DestinationType) -> Postgres {
         let config = Value::Object(self.config.clone());
-        Postgres::open(&config, &self.secrets(), loopback(), self.limits).unwrap()
+        Postgres::open(kind, &config, &self.secrets(), loopback(), self.limits).unwrap()
+    }
+
+    pub fn postgres(&self) -> Postgres {
+        self.opened(DestinationType::Postgres)
     }
 
     /// The same database as Redshift.
-    pub async fn redshift(&self) -> Redshift {
+    pub async fn redshift(&self) -> Postgres {
         let functions = "CREATE OR REPLACE FUNCTION public.getdate() RETURNS timestamptz \
              LANGUAGE sql AS 'SELECT now()'; \
              CREATE OR REPLACE FUNCTION public.json_parse(text) RETURNS jsonb \
@@ -105,8 +109,7 @@ impl Fixture {
              DO $$ BEGIN CREATE DOMAIN public.super AS jsonb; \
              EXCEPTION WHEN duplicate_object THEN END $$";
         self.execute(functions).await;
-        let config = Value::Object(self.config.clone());
-        Redshift::open(&config, &self.secrets(), loopback(), self.limits).unwrap()
+        self.opened(DestinationType::Redshift)
     }
 
     /// Both kinds of server.

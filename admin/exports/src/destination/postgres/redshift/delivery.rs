@@ -2,14 +2,10 @@
 
 use super::sql;
 use crate::destination::dialler::Dialler;
-use crate::destination::postgres::publish::{Try, publish};
+use crate::destination::postgres::arriving::Arriving;
 use crate::destination::postgres::server::Server;
-use crate::destination::postgres::session::{Session, Text, within};
-use crate::destination::postgres::shape::{self, Shape};
-use crate::destination::table::receiver::Receiver;
-use crate::destination::table::row::TableRow;
-use crate::destination::table::width::{Widths, fit};
-use crate::destination::table::{COLUMNS_COUNT, run_key};
+use crate::destination::postgres::session::{Text, within};
+use crate::destination::table::COLUMNS_COUNT;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
 use crate::window::RunScope;
@@ -28,55 +24,40 @@ const BYTES_MAX: usize = 4 << 20;
 const DIGITS_MAX: usize = 300;
 
 /// Rows on their way into the temporary table.
-pub(super) struct InsertDelivery {
-    server: Arc<Server>,
-    dialler: Arc<dyn Dialler>,
-    session: Session,
-    shape: Shape,
-    widths: Widths,
-    this: Try,
-    receiver: Receiver,
+pub(in super::super) struct InsertDelivery {
+    arriving: Arriving,
+    /// Rows that are in the table.
+    inserted: u64,
     /// The values of whole rows that were not sent yet.
     values: Vec<Option<String>>,
     /// How many bytes those have.
     values_bytes: usize,
-    bytes: u64,
 }
 
 impl InsertDelivery {
-    pub(super) async fn begin(
+    pub(in super::super) async fn begin(
         server: &Arc<Server>,
         dialler: Arc<dyn Dialler>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let session = Session::open(server, &*dialler).await?;
-        let shape = shape::prepare(&session, server).await?;
-        session.run(server, &sql::create_stage()).await?;
+        let arriving = Arriving::begin(server, dialler, run, DIGITS_MAX).await?;
+        arriving.session.run(server, &sql::create_stage()).await?;
         Ok(Self {
-            server: Arc::clone(server),
-            dialler,
-            session,
-            widths: shape.widths(server),
-            shape,
-            this: Try::new(run_key(run)),
-            receiver: Receiver::new(DIGITS_MAX),
+            arriving,
+            inserted: 0,
             values: Vec::new(),
             values_bytes: 0,
-            bytes: 0,
         })
     }
 
     fn append(&mut self, line: &[u8]) -> Result<(), ExportError> {
-        let line = self.receiver.take(line);
-        let mut cells = TableRow::read(&line)?.into_cells();
-        if fit(&mut cells, &self.widths) && matches!(line, Cow::Borrowed(_)) {
-            self.receiver.rows_changed += 1;
-        }
-        for cell in cells {
-            self.values_bytes += cell.as_deref().map_or(0, str::len);
-            self.values.push(cell.map(Cow::into_owned));
-        }
-        Ok(())
+        let (values, values_bytes) = (&mut self.values, &mut self.values_bytes);
+        self.arriving.take(line, |cells| {
+            for cell in cells {
+                *values_bytes += cell.as_deref().map_or(0, str::len);
+                values.push(cell.map(Cow::into_owned));
+            }
+        })
     }
 
     fn is_full(&self) -> bool {
@@ -94,14 +75,15 @@ impl InsertDelivery {
             .map(|value| (value as Text<'_>, Type::VARCHAR));
         let typed: Vec<_> = typed.collect();
         let insert = sql::insert_stage(rows);
-        let inserted = self.session.client.execute_typed(&insert, &typed);
-        let inserted = within(&self.server, self.server.limits.stall, inserted).await?;
+        let server = &self.arriving.server;
+        let inserted = self.arriving.session.client.execute_typed(&insert, &typed);
+        let inserted = within(server, server.limits.stall, inserted).await?;
         if inserted != rows as u64 {
             let message = format!("{inserted} rows arrived of {rows} that were sent.");
             return Err(ExportError::retry(message));
         }
-        self.this.rows += inserted;
-        self.bytes += self.values_bytes as u64;
+        self.inserted += inserted;
+        self.arriving.bytes += self.values_bytes as u64;
         self.values_bytes = 0;
         Ok(())
     }
@@ -110,8 +92,8 @@ impl InsertDelivery {
 #[async_trait]
 impl Delivery for InsertDelivery {
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
-        self.receiver.lines.push(&bytes);
-        while let Some(line) = self.receiver.lines.next_line()? {
+        self.arriving.receiver.lines.push(&bytes);
+        while let Some(line) = self.arriving.receiver.lines.next_line()? {
             self.append(&line)?;
             if self.is_full() {
                 self.send().await?;
@@ -121,27 +103,18 @@ impl Delivery for InsertDelivery {
     }
 
     async fn end_part(&mut self, rows: u64) -> Result<(), ExportError> {
-        self.receiver.end_part(rows)
+        self.arriving.receiver.end_part(rows)
     }
 
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
-        let insert = sql::insert(&self.server, &self.shape);
-        let statements = [self.server.delete_known(), insert];
-        let rows = self.this.rows;
-        publish(
-            self.session,
-            &self.server,
-            &*self.dialler,
-            &self.this,
-            &statements,
-        )
-        .await?;
-        Ok(Delivered {
-            rows: Some(rows),
-            bytes: self.bytes,
-            rows_changed: self.receiver.rows_changed,
-        })
+        let Self {
+            arriving, inserted, ..
+        } = *self;
+        let server = &arriving.server;
+        let insert = sql::insert(server, &arriving.shape);
+        let statements = [server.delete_known(), insert];
+        arriving.publish(inserted, &statements).await
     }
 
     /// The temporary table goes with the connection.
