@@ -23,6 +23,9 @@ fn assert_hopeless(error: &ExportError, outside: &Path) {
     assert!(!error.message.contains(outside), "{error}");
 }
 
+/// What a try is known by in temporary names.
+const TRY: &str = "0123456789abcdef0123456789abcdef";
+
 #[tokio::test]
 async fn paths_that_lead_out_are_refused() {
     let place = LocalFolder::new();
@@ -86,7 +89,7 @@ async fn a_file_that_is_a_link_is_replaced_and_what_it_led_to_is_not_touched() {
     std::fs::write(&secret, "secret").unwrap();
     let names = [
         format!("{STEM}.jsonl"),
-        format!(".{STEM}.jsonl.part"),
+        format!(".{STEM}.jsonl.{TRY}.part"),
         format!("{STEM}_manifest.json"),
     ];
     for name in &names {
@@ -108,13 +111,14 @@ async fn a_file_that_is_a_link_is_replaced_and_what_it_led_to_is_not_touched() {
 async fn what_a_killed_try_left_under_temporary_names_goes() {
     let place = LocalFolder::new();
     for name in [
-        format!(".{STEM}.jsonl.part"),
-        format!(".{STEM}-7.jsonl.part"),
+        format!(".{STEM}.jsonl.{TRY}.part"),
+        format!(".{STEM}-7.jsonl.{TRY}.part"),
+        format!(".{STEM}_manifest.json.{TRY}.part"),
     ] {
         std::fs::write(place.path().join(name), "half").unwrap();
     }
-    let other = ".2026-11-20T15:00:00Z-2026-11-20T16:00:00Z.jsonl.part";
-    std::fs::write(place.path().join(other), "another run's").unwrap();
+    let other = format!(".2026-11-20T15:00:00Z-2026-11-20T16:00:00Z.jsonl.{TRY}.part");
+    std::fs::write(place.path().join(&other), "another run's").unwrap();
     delivered(&place, "").await.unwrap();
     let left: Vec<_> = tree(place.path())
         .into_keys()

@@ -47,6 +47,7 @@ macro_rules! on_each {
 }
 
 mod blame;
+mod endless;
 mod large;
 mod links;
 mod memory;

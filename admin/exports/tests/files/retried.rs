@@ -1,7 +1,8 @@
 //! Runs that are tried again.
 
 use crate::place::Place;
-use crate::support::{STEM, deliver, lines, run};
+use crate::support::{STEM, deliver, lines, run, written};
+use millrace_exports::{ExportError, Outlook};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -10,7 +11,9 @@ on_each!(
     fewer_files_than_before_leave_none_of_the_others,
     a_try_that_ended_between_files_and_manifest_is_overwritten,
     files_of_another_format_go_if_they_were_this_exports_own,
+    files_of_another_export_are_not_overwritten,
     what_is_not_this_windows_stays,
+    a_slow_try_takes_nothing_from_the_one_that_came_after_it,
 );
 
 async fn texts(place: &dyn Place, folder: &str) -> BTreeMap<String, String> {
@@ -101,14 +104,43 @@ async fn files_of_another_format_go_if_they_were_this_exports_own(place: &dyn Pl
     deliver(lines.as_ref(), &run(0), &["a\n"]).await.unwrap();
     deliver(csv.as_ref(), &run(0), &["b\n"]).await.unwrap();
     assert_eq!(names(place, "format").await, ["W.csv", "W_manifest.json"]);
-    // By a manifest of another export nothing goes.
+}
+
+async fn files_of_another_export_are_not_overwritten(place: &dyn Place) {
+    let destination = place.open("shared", json!({}));
     let mut other = run(0);
     other.export_id = uuid::Uuid::from_u128(8);
-    deliver(lines.as_ref(), &other, &["c\n"]).await.unwrap();
-    assert_eq!(
-        names(place, "format").await,
-        ["W.csv", "W.jsonl", "W_manifest.json"]
+    let refusal = |outcome: Result<(), ExportError>| {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.outlook, Outlook::Hopeless);
+        assert!(error.message.contains("prefix"), "{error}");
+    };
+    // It has begun before, and would end after.
+    let late = written(destination.as_ref(), &other, &["b\n"]).await;
+    deliver(destination.as_ref(), &run(0), &["a\n"])
+        .await
+        .unwrap();
+    let first = place.files().await;
+    refusal(late.unwrap().publish().await.map(drop));
+    refusal(
+        deliver(destination.as_ref(), &other, &["c\n"])
+            .await
+            .map(drop),
     );
+    assert!(place.files().await == first);
+    // Nor is what nobody knows.
+    let key = format!("shared/{STEM}_manifest.json");
+    place.put(&key, b"precious").await;
+    refusal(
+        deliver(destination.as_ref(), &run(0), &["d\n"])
+            .await
+            .map(drop),
+    );
+    place.remove(&key).await;
+    deliver(destination.as_ref(), &other, &["e\n"])
+        .await
+        .unwrap();
+    assert_eq!(texts(place, "shared").await["W.jsonl"], "e\n");
 }
 
 async fn what_is_not_this_windows_stays(place: &dyn Place) {
@@ -160,4 +192,14 @@ async fn what_is_not_this_windows_stays(place: &dyn Place) {
         );
     }
     assert_eq!(all.len(), foreign.len() + 4, "{:?}", all.keys());
+}
+
+async fn a_slow_try_takes_nothing_from_the_one_that_came_after_it(place: &dyn Place) {
+    let destination = place.open("slow", json!({}));
+    let slow = written(destination.as_ref(), &run(0), &["a\n"]).await;
+    let next = written(destination.as_ref(), &run(0), &["b\n"]).await;
+    slow.unwrap().abort().await;
+    next.unwrap().publish().await.unwrap();
+    assert_eq!(names(place, "slow").await, ["W.jsonl", "W_manifest.json"]);
+    assert_eq!(texts(place, "slow").await["W.jsonl"], "b\n");
 }

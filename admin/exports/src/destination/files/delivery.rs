@@ -29,14 +29,15 @@ pub(super) struct FileDelivery {
 }
 
 impl FileDelivery {
-    pub(super) fn new(
+    pub(super) async fn begin(
         store: Arc<dyn Store>,
         names: WindowNames,
         run: &RunScope,
         parts: u32,
         compression: Option<StreamCompression>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, ExportError> {
+        earlier(store.as_ref(), &names, run).await?;
+        Ok(Self {
             store,
             names,
             run: run.clone(),
@@ -44,7 +45,7 @@ impl FileDelivery {
             compression,
             current: None,
             sealed: Vec::new(),
-        }
+        })
     }
 
     /// The file that takes bytes; begins it if there is none.
@@ -62,6 +63,26 @@ impl FileDelivery {
     }
 }
 
+/// The manifest that an earlier try wrote. Another export's files are not overwritten: two may
+/// have the same prefix, and nobody would notice.
+async fn earlier(
+    store: &dyn Store,
+    names: &WindowNames,
+    run: &RunScope,
+) -> Result<Bytes, ExportError> {
+    let Some(earlier) = store.read(&names.manifest()).await? else {
+        return Ok(Bytes::new());
+    };
+    if Manifest::is_of_another(&earlier, run.export_id) {
+        return Err(ExportError::hopeless(
+            "Another export has put its files of this window there, and they are not overwritten. \
+             Give each export a prefix or a path of its own, or delete the files and the manifest \
+             of the export that is no more.",
+        ));
+    }
+    Ok(earlier)
+}
+
 /// What an earlier try left and this one does not have goes.
 async fn delete_stale(
     store: &dyn Store,
@@ -70,7 +91,8 @@ async fn delete_stale(
     manifest: &Manifest,
 ) -> Result<(), ExportError> {
     let listed = store.list(&names.beginning()).await?.into_iter();
-    let earlier = store.read(&names.manifest()).await?.unwrap_or_default();
+    // Once more: somebody may have come meanwhile.
+    let earlier = earlier(store, names, run).await?;
     let named = Manifest::earlier_keys(&earlier, run.export_id).into_iter();
     let stale: BTreeSet<_> = listed
         .filter(|key| names.is_file(key))
@@ -99,6 +121,10 @@ impl Delivery for FileDelivery {
     }
 
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
+        if let Err(error) = earlier(self.store.as_ref(), &self.names, &self.run).await {
+            self.abort().await;
+            return Err(error);
+        }
         let mut files = Vec::with_capacity(self.sealed.len());
         let mut uploads = std::mem::take(&mut self.sealed).into_iter();
         while let Some((upload, file)) = uploads.next() {

@@ -75,6 +75,16 @@ impl Manifest {
         files.map(|file| file.key).collect()
     }
 
+    /// Whether one that is there is none of this export's: then so are the files beside it.
+    pub(super) fn is_of_another(json: &[u8], export_id: Uuid) -> bool {
+        #[derive(Deserialize)]
+        struct Owner {
+            export_id: Uuid,
+        }
+        let owner: Option<Owner> = serde_json::from_slice(json).ok();
+        owner.is_none_or(|owner| owner.export_id != export_id)
+    }
+
     pub(super) fn names(&self, key: &str) -> bool {
         self.files.iter().any(|file| file.key == key)
     }

@@ -19,6 +19,7 @@
 //!   are not complete, the folder has temporary names. Then come the files, then go those of an
 //!   earlier try that this one does not have, and last comes the manifest.
 //! - Names follow from the window alone, so that a run that is tried again overwrites what it made.
+//!   What another export made there, which its manifest says, is not overwritten.
 //! - A file is in memory as four parts of 8 MiB at the most.
 
 mod delivery;
@@ -62,6 +63,14 @@ struct FilesConfig<'a> {
     config: &'a Value,
     secrets: &'a BTreeMap<String, String>,
     export_root: Option<&'a Path>,
+}
+
+impl FilesConfig<'_> {
+    /// A secret that is not empty.
+    fn secret(&self, name: &str) -> Option<&str> {
+        let secret = self.secrets.get(name).map(String::as_str);
+        secret.filter(|secret| !secret.is_empty())
+    }
 }
 
 /// Makes a destination of `S3`, `AzureBlob`, `GCS` or `FileSystem`, of the fields that are no secrets
@@ -125,7 +134,8 @@ impl Destination for FileDestination {
     async fn begin(&self, run: &RunScope, parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
         let names = self.naming.of(run, parts)?;
         let compression = self.settings.stream_compression();
-        let delivery = FileDelivery::new(Arc::clone(&self.store), names, run, parts, compression);
+        let store = Arc::clone(&self.store);
+        let delivery = FileDelivery::begin(store, names, run, parts, compression).await?;
         Ok(Box::new(delivery))
     }
 

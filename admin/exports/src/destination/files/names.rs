@@ -4,6 +4,7 @@
 use crate::error::ExportError;
 use crate::window::RunScope;
 use millrace_catalog::ExportModel;
+use uuid::Uuid;
 
 /// Before the name of a file that is being written, where such files have names.
 pub(super) const TEMPORARY_BEFORE: &str = ".";
@@ -74,13 +75,17 @@ impl WindowNames {
         format!("{}{}", self.folder, self.stem)
     }
 
-    /// Whether a key is one that another try of this export could have given to a file, or its
-    /// temporary name.
+    /// Whether a key is one that another try of this export could have given to a file, or a
+    /// temporary name of one or of the manifest.
     pub(super) fn is_file(&self, key: &str) -> bool {
-        let name = key.strip_prefix(self.folder.as_str());
-        let plain = |name| permanent(name).unwrap_or(name);
-        let rest = name.map(plain).and_then(|name| self.rest(name));
-        rest == Some(self.suffix.as_str())
+        let Some(name) = key.strip_prefix(self.folder.as_str()) else {
+            return false;
+        };
+        let is_own = |name| self.rest(name) == Some(self.suffix.as_str());
+        match permanent(name) {
+            Some(name) => is_own(name) || format!("{}{name}", self.folder) == self.manifest(),
+            None => is_own(name),
+        }
     }
 
     /// Whether a key could be that of a file of this window in whatever format.
@@ -104,14 +109,17 @@ impl WindowNames {
     }
 }
 
-/// What a file of this name is called until it is complete.
-pub(super) fn temporary(name: &str) -> String {
-    format!("{TEMPORARY_BEFORE}{name}{TEMPORARY_AFTER}")
+/// What a file of this name is called until it is complete, by one who tries: another who is only
+/// slow, and has lost the run, writes to another file.
+pub(super) fn temporary(name: &str, attempt: Uuid) -> String {
+    let attempt = attempt.simple();
+    format!("{TEMPORARY_BEFORE}{name}.{attempt}{TEMPORARY_AFTER}")
 }
 
 fn permanent(name: &str) -> Option<&str> {
-    name.strip_prefix(TEMPORARY_BEFORE)?
-        .strip_suffix(TEMPORARY_AFTER)
+    let name = name.strip_prefix(TEMPORARY_BEFORE)?;
+    let (name, attempt) = name.strip_suffix(TEMPORARY_AFTER)?.rsplit_once('.')?;
+    Uuid::try_parse(attempt).is_ok().then_some(name)
 }
 
 /// The folder that a prefix names: with a slash at its end, or empty.
@@ -158,7 +166,6 @@ mod tests {
     use super::*;
     use crate::window::{Window, WindowBy};
     use millrace_catalog::{TeamId, UtcTime};
-    use uuid::Uuid;
 
     /// 2026-11-20T14:00:00Z.
     const START: i64 = 1_795_183_200_000_000;
@@ -228,11 +235,16 @@ mod tests {
     fn own_files_are_told_from_all_others() {
         let names = naming("a", false).of(&run(Some(START)), 1).unwrap();
         let stem = "2026-11-20T14:00:00Z-2026-11-20T15:00:00Z";
+        let own = |name: &str| format!("a/{}", temporary(name, Uuid::new_v4()));
         let table = [
             (format!("a/{stem}.jsonl.gz"), true, true),
             (format!("a/{stem}-0.jsonl.gz"), true, true),
             (format!("a/{stem}-117.jsonl.gz"), true, true),
-            (format!("a/.{stem}-1.jsonl.gz.part"), true, false),
+            (own(&format!("{stem}-1.jsonl.gz")), true, false),
+            (own(&format!("{stem}_manifest.json")), true, false),
+            (own(&format!("{stem}.csv")), false, false),
+            (format!("a/.{stem}-1.jsonl.gz.part"), false, false),
+            (format!("a/.{stem}-1.jsonl.gz.x.part"), false, false),
             (format!("a/{stem}.parquet"), false, true),
             (format!("a/{stem}-3.csv"), false, true),
             (format!("a/{stem}_manifest.json"), false, false),

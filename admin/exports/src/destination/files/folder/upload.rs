@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use uuid::Uuid;
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 
@@ -20,19 +21,21 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 pub(super) struct FileUpload {
     root: Arc<Path>,
     key: Arc<str>,
+    attempt: Uuid,
     file: Option<Arc<File>>,
 }
 
 impl FileUpload {
-    /// Makes its folder where that is missing; what a try that was killed left under the same name
-    /// goes.
+    /// Makes its folder where that is missing. What a try that was killed left goes when a later one
+    /// publishes.
     pub(super) async fn begin(root: Arc<Path>, key: &str) -> Result<Self, ExportError> {
         let key: Arc<str> = key.into();
-        let (within, name) = (Arc::clone(&root), Arc::clone(&key));
-        let file = away(move || begin(&within, &name)).await?;
+        let (within, name, attempt) = (Arc::clone(&root), Arc::clone(&key), Uuid::new_v4());
+        let file = away(move || begin(&within, &name, attempt)).await?;
         Ok(Self {
             root,
             key,
+            attempt,
             file: Some(Arc::new(file)),
         })
     }
@@ -58,39 +61,38 @@ impl Upload for FileUpload {
     }
 
     async fn publish(self: Box<Self>) -> Result<(), ExportError> {
-        away(move || publish(&self.root, &self.key)).await
+        away(move || publish(&self.root, &self.key, self.attempt)).await
     }
 
     async fn abort(self: Box<Self>) {
-        // Another try takes the name anyway.
-        let _ = away(move || abort(&self.root, &self.key)).await;
+        // What stays goes when another try publishes.
+        let _ = away(move || abort(&self.root, &self.key, self.attempt)).await;
     }
 }
 
-fn begin(root: &Path, key: &str) -> io::Result<File> {
+fn begin(root: &Path, key: &str, attempt: Uuid) -> io::Result<File> {
     let (folder, name) = split(key);
     let folder = open_folder(root, folder, true)?;
-    let temporary = temporary(name);
-    match fs::unlinkat(&folder, &temporary, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(error.into()),
-    }
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
-    Ok(beneath(&folder, &temporary, flags, FILE_MODE)?.into())
+    Ok(beneath(&folder, &temporary(name, attempt), flags, FILE_MODE)?.into())
 }
 
 /// A crash before the end leaves the file of before or this one.
-fn publish(root: &Path, key: &str) -> io::Result<()> {
+fn publish(root: &Path, key: &str, attempt: Uuid) -> io::Result<()> {
     let (folder, name) = split(key);
     let folder = open_folder(root, folder, false)?;
-    fs::renameat(&folder, temporary(name), &folder, name)?;
+    match fs::renameat(&folder, temporary(name, attempt), &folder, name) {
+        // Another try of the same run took it away: it is not the folder that is missing.
+        Err(Errno::NOENT) => return Err(io::Error::other("the file is gone")),
+        renamed => renamed?,
+    }
     fs::fsync(&folder)?;
     Ok(())
 }
 
-fn abort(root: &Path, key: &str) -> io::Result<()> {
+fn abort(root: &Path, key: &str, attempt: Uuid) -> io::Result<()> {
     let (folder, name) = split(key);
     let folder = open_folder(root, folder, false)?;
-    fs::unlinkat(&folder, temporary(name), AtFlags::empty())?;
+    fs::unlinkat(&folder, temporary(name, attempt), AtFlags::empty())?;
     Ok(())
 }

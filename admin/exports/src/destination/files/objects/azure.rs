@@ -2,7 +2,7 @@
 
 use super::super::FilesConfig;
 use super::super::settings::read;
-use super::{Blame, Objects, connector, retries};
+use super::{Blame, Objects, connector, is_plain, retries};
 use crate::error::ExportError;
 use millrace_dial::Guard;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -27,7 +27,7 @@ pub(super) fn open(
     guard: &Guard,
 ) -> Result<(Objects, String), ExportError> {
     let settings: AzureSettings = read(config.config)?;
-    let connection = config.secrets.get("connection_string").map(String::as_str);
+    let connection = config.secret("connection_string");
     let connection = connection
         .and_then(Connection::parse)
         .ok_or_else(no_credentials)?;
@@ -49,10 +49,8 @@ pub(super) fn open(
         credentials: "connection_string",
         place: "connection_string",
     };
-    Ok((
-        Objects::new(store, blame),
-        settings.prefix.unwrap_or_default(),
-    ))
+    let prefix = settings.prefix.unwrap_or_default();
+    Ok((Objects::new(store, blame), prefix))
 }
 
 /// Without any, others would be looked for: those of the machine we run on.
@@ -143,14 +141,6 @@ impl<'a> Named<'a> {
     }
 }
 
-fn is_plain(url: &Url) -> bool {
-    matches!(url.scheme(), "http" | "https")
-        && url.has_host()
-        && url.username().is_empty()
-        && url.query().is_none()
-        && url.fragment().is_none()
-}
-
 /// It is what a name begins with; where there is an address, what the path does.
 fn account_of(url: &Url) -> Option<String> {
     let account = match url.host()? {
@@ -203,6 +193,7 @@ mod tests {
                 None,
             ),
             ("BlobEndpoint=ftp://x;AccountKey=a2V5==", None),
+            ("BlobEndpoint=https://:canary@x;AccountKey=a2V5==", None),
             ("", None),
         ];
         for (text, expected) in table {

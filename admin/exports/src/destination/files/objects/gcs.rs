@@ -24,7 +24,7 @@ pub(super) fn open(
     guard: &Guard,
 ) -> Result<(Objects, String), ExportError> {
     let settings: GcsSettings = read(config.config)?;
-    let key = config.secrets.get("service_account_key");
+    let key = config.secret("service_account_key");
     let key = key
         .and_then(|key| usable(key, guard))
         .ok_or_else(no_credentials)?;
@@ -42,10 +42,8 @@ pub(super) fn open(
         credentials: "service_account_key",
         place: "the network",
     };
-    Ok((
-        Objects::new(store, blame),
-        settings.prefix.unwrap_or_default(),
-    ))
+    let prefix = settings.prefix.unwrap_or_default();
+    Ok((Objects::new(store, blame), prefix))
 }
 
 /// Without any, others would be looked for: those of the machine we run on.

@@ -30,6 +30,7 @@ use object_store::{BackoffConfig, Error, ObjectStore, ObjectStoreExt, RetryConfi
 use std::sync::Arc;
 use std::time::Duration;
 use upload::ObjectUpload;
+use url::Url;
 
 /// How often a request is tried again that the store was too busy for, or the network broke.
 const RETRIES_MAX: usize = 5;
@@ -37,6 +38,9 @@ const RETRIES_MAX: usize = 5;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// The most pages that are read of the keys of a window, a thousand each: it has fewer, but a
+/// server may answer whatever it likes.
+const PAGES_MAX: usize = 100;
 
 /// A store, and the template of the prefix in it.
 pub(super) fn open(
@@ -113,7 +117,7 @@ impl Store for Objects {
     async fn list(&self, beginning: &str) -> Result<Vec<String>, ExportError> {
         let mut keys = Vec::new();
         let mut options = PaginatedListOptions::default();
-        loop {
+        for _ in 0..PAGES_MAX {
             let page = self
                 .lister
                 .list_paginated(Some(beginning), options.clone())
@@ -134,6 +138,10 @@ impl Store for Objects {
             }
             options.page_token = page.page_token;
         }
+        Err(ExportError::hopeless(format!(
+            "{} has no end of files of this window. Change the prefix.",
+            self.blame.service
+        )))
     }
 
     async fn delete(&self, key: &str) -> Result<(), ExportError> {
@@ -169,6 +177,16 @@ fn parsed(key: &str) -> Result<Key, ExportError> {
         let message = "The prefix has a part that no file can be put below. Change it.";
         ExportError::hopeless(message)
     })
+}
+
+/// Whether a URL says where a server is, and a path there, and nothing else.
+fn is_plain(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none()
 }
 
 fn retries() -> RetryConfig {

@@ -2,7 +2,7 @@
 
 use super::super::FilesConfig;
 use super::super::settings::read;
-use super::{Blame, Objects, connector, retries};
+use super::{Blame, Objects, connector, is_plain, retries};
 use crate::error::ExportError;
 use millrace_dial::Guard;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -26,9 +26,10 @@ pub(super) fn open(
     guard: &Guard,
 ) -> Result<(Objects, String), ExportError> {
     let settings: S3Settings = read(config.config)?;
-    let secret = |name: &str| config.secrets.get(name).filter(|secret| !secret.is_empty());
-    let (Some(id), Some(secret)) = (secret("aws_access_key_id"), secret("aws_secret_access_key"))
-    else {
+    let credentials = config
+        .secret("aws_access_key_id")
+        .zip(config.secret("aws_secret_access_key"));
+    let Some((id, secret)) = credentials else {
         // Others would be looked for: those of the machine we run on, which are not the customer's.
         let message = "S3 needs credentials. Give aws_access_key_id and aws_secret_access_key.";
         return Err(ExportError::hopeless(message));
@@ -95,14 +96,7 @@ impl S3Settings {
 }
 
 fn endpoint_url(text: &str) -> Result<Url, ExportError> {
-    let url = Url::parse(text).ok();
-    let url = url.filter(|url| {
-        matches!(url.scheme(), "http" | "https")
-            && url.username().is_empty()
-            && url.password().is_none()
-            && url.query().is_none()
-            && url.fragment().is_none()
-    });
+    let url = Url::parse(text).ok().filter(is_plain);
     url.ok_or_else(not_an_endpoint)
 }
 

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::path::Path as Key;
 use object_store::{Error, MultipartUpload, ObjectStoreExt, PutPayload, PutPayloadMut};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// What is sent at once. All parts but the last are of one size, as some stores want it.
 const PART_BYTES: usize = 8 << 20;
@@ -15,6 +17,8 @@ const PART_BYTES: usize = 8 << 20;
 const PARTS_IN_FLIGHT_MAX: usize = 3;
 /// The most parts that every store takes.
 const PARTS_MAX: u32 = 10_000;
+/// How long parts that are on their way are waited for when all is taken back.
+const PARTS_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct ObjectUpload {
     objects: Objects,
@@ -123,6 +127,9 @@ impl Upload for ObjectUpload {
     }
 
     async fn abort(mut self: Box<Self>) {
+        // A part that arrives after its upload was taken back stays in some stores.
+        let ended = async { while self.in_flight.join_next().await.is_some() {} };
+        drop(timeout(PARTS_END_TIMEOUT, ended).await);
         self.in_flight.shutdown().await;
         if let Some(mut multipart) = self.multipart {
             // What remains is the store's to clear away: nobody sees it.
