@@ -40,6 +40,7 @@ async fn files_are_read_back_in_every_compression_and_the_manifest_describes_the
         (json!({"compression": null}), ".jsonl", ""),
         (json!({"compression": "gzip"}), ".jsonl", ".gz"),
         (json!({"compression": "brotli"}), ".jsonl", ".br"),
+        (json!({"compression": "zstd"}), ".jsonl", ".zst"),
         (
             json!({"compression": "zstd", "file_format": "CSV"}),
             ".csv",

@@ -49,7 +49,7 @@ pub(super) struct Field {
 
 /// File formats and the compressions that each has.
 pub(super) const FORMATS: [(&str, &[&str]); 4] = [
-    ("JSONLines", &["gzip", "brotli"]),
+    ("JSONLines", &["gzip", "brotli", "zstd"]),
     ("Parquet", &["zstd", "lz4", "snappy", "gzip", "brotli"]),
     ("CSV", &["gzip", "brotli", "zstd"]),
     ("Arrow", &["lz4", "zstd"]),

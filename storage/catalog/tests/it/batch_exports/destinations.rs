@@ -338,7 +338,7 @@ fn bad_fields() -> [(Value, &'static str, &'static str); 11] {
             "invalid_input",
         ),
         (
-            json!({ "compression": "zstd" }),
+            json!({ "compression": "lz4" }),
             "destination",
             "invalid_input",
         ),
