@@ -107,10 +107,14 @@ fn list(value: &Value) -> Result<Value, Wrong> {
 fn url(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
     let url = Url::parse(text).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
-    match url.as_ref().and_then(Url::host) {
-        Some(host) => reachable(&host, limits),
-        None => Err(wrong("Give an http or https URL.")),
+    let Some((url, host)) = url.as_ref().and_then(|url| Some((url, url.host()?))) else {
+        return Err(wrong("Give an http or https URL."));
+    };
+    // It would be kept and answered as it is.
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("Give the URL without a user and a password."));
     }
+    reachable(&host, limits)
 }
 
 fn host(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
@@ -129,7 +133,7 @@ fn host(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
 fn host_part(text: &str) -> Result<(), Wrong> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     // A blank one is refused for that.
-    if text.trim().bytes().all(is_plain) {
+    if text.bytes().all(is_plain) || text.trim().is_empty() {
         return Ok(());
     }
     Err(wrong("This has letters, digits, dots and dashes only."))
@@ -296,6 +300,8 @@ mod tests {
             (Kind::Url, "ftp://a.example"),
             (Kind::Url, "file:///etc/passwd"),
             (Kind::Url, "a.example"),
+            (Kind::Url, "https://user@a.example"),
+            (Kind::Url, "https://:canary@a.example"),
             (Kind::Url, ""),
             (Kind::Host, ""),
             (Kind::Host, "a b"),
@@ -304,6 +310,7 @@ mod tests {
             (Kind::HostPart, "evil.example/#"),
             (Kind::HostPart, "a@b"),
             (Kind::HostPart, "a b"),
+            (Kind::HostPart, " a"),
             (Kind::Path, "/"),
             (Kind::Path, "/etc"),
             (Kind::Path, "/exports2"),
