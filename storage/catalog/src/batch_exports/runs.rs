@@ -156,8 +156,9 @@ impl Catalog {
             let mut after = before.clone();
             after.status = RunStatus::Cancelled;
             after.finished_at = Some(self.now());
-            // Whoever makes it finds its claim gone.
-            (after.claim, after.claim_lapses_at) = (None, 0);
+            // Whoever makes it finds its claim gone. Another try waits until that would have lapsed,
+            // as what was delivered may still be taken back under the same names.
+            after.claim = None;
             if let Some(backfill_id) = after.backfill_id {
                 self.backfill_run_ended(&transaction, backfill_id).await?;
             }

@@ -14,6 +14,7 @@ on_both!(
     a_run_is_recorded_until_it_ends,
     runs_are_filtered_and_ordered,
     an_ended_run_is_retried_and_an_open_one_cancelled,
+    a_run_that_was_cancelled_is_not_made_by_two_at_a_time,
     runs_of_others_are_not_there,
     an_export_shows_its_runs_as_they_are,
     runs_that_begin_together_are_numbered_without_gaps,
@@ -246,6 +247,25 @@ async fn an_ended_run_is_retried_and_an_open_one_cancelled(database: TestDatabas
         .map(|change| change.after.as_str().unwrap())
         .collect();
     assert_eq!(changes, ["Starting", "Cancelled"]);
+}
+
+async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let id = begun(&stand, export_id, 1).await.id;
+    for (time, is_free) in [(Duration::ZERO, true), (Duration::from_secs(600), false)] {
+        let claimed = catalog.claim_export_run(time).await.unwrap().unwrap();
+        let cancelled = catalog.cancel_export_run(actor, place, export_id, id).await;
+        assert_eq!(cancelled.unwrap().claim, None);
+        let retried = catalog.retry_export_run(actor, place, export_id, id).await;
+        assert_eq!(retried.unwrap().status, RunStatus::Starting);
+        // Whoever makes it may not know yet.
+        let again = catalog.claim_export_run(Duration::ZERO).await.unwrap();
+        assert_eq!(again.is_some(), is_free);
+        let again = again.map(|again| again.run.claim);
+        assert_ne!(again, Some(claimed.run.claim));
+    }
 }
 
 async fn runs_of_others_are_not_there(database: TestDatabase) {
