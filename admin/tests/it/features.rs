@@ -201,7 +201,9 @@ async fn what_stays_as_it_is_takes_no_feature() {
 
 /// Where something can be made, what it is made of, and how it ends.
 fn things() -> [(&'static str, Value, &'static str, Value); 6] {
-    let export = json!({ "name": "A", "interval": "hour", "destination": { "type": "NoOp" } });
+    let export = json!({
+        "name": "A", "interval": "hour", "destination": { "type": "NoOp" }, "paused": true,
+    });
     let migration = json!({
         "source": "Amplitude", "method": "export", "total_events": 30, "events_per_minute": 10,
     });

@@ -30,7 +30,7 @@ pub enum Command {
         /// Features to give back, as in saml,data_pipelines
         #[arg(long, value_name = "KEYS", value_delimiter = ',')]
         on: Vec<String>,
-        /// Features to take away
+        /// Features to take away; without data_pipelines its batch exports are paused
         #[arg(long, value_name = "KEYS", value_delimiter = ',')]
         off: Vec<String>,
         /// What it may do with plugins: 0 nothing, 3 configure, 6 install, 9 share them

@@ -2,6 +2,9 @@
 //! of it by then goes on, and can be read, stopped, emptied and deleted; it cannot be made, started
 //! or set to another value. What can only be read, the log of activity, cannot be read without its
 //! feature.
+//!
+//! Batch exports do not go on: they are paused, and their backfills cancelled. Given back, they go
+//! on when somebody unpauses them, with a backfill of what was missed if that is wanted.
 
 use crate::entities::organizations;
 use crate::error::ChangeError;

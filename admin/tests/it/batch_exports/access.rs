@@ -122,6 +122,8 @@ async fn without_the_feature_exports_are_read_and_stopped_only() {
     for path in [ORGANIZATION, PROJECT, &path, &backfill, &below("logs/")] {
         assert_eq!(fixture.get(path).await.status, 200, "{path}");
     }
+    assert_eq!(fixture.get(&path).await.body["paused"], true);
+    assert_eq!(fixture.get(&backfill).await.body["status"], "Cancelled");
     let run = format!("runs/{NOBODY}/retry/");
     for (method, path) in [
         ("POST", ORGANIZATION),
@@ -140,7 +142,7 @@ async fn without_the_feature_exports_are_read_and_stopped_only() {
     let run = format!("runs/{NOBODY}/cancel/");
     for (method, path, status) in [
         ("POST", below("pause/"), 200),
-        ("POST", format!("{backfill}cancel/"), 200),
+        ("POST", format!("{backfill}cancel/"), 400),
         ("POST", below(&run), 404),
         ("DELETE", path.clone(), 204),
     ] {

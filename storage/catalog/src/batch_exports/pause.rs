@@ -1,15 +1,16 @@
 //! Pausing and unpausing.
 
-use super::{BackfillRange, ExportPlace, SeenBatchExport, found_for_change, not_found, seen};
+use super::{BackfillRange, ExportPlace, SeenBatchExport, found_for_change, not_found, of, seen};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_logs::LogLevel;
+use crate::entities::batch_export_runs::RunStatus;
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
-use crate::transaction::Abort;
-use sea_orm::DatabaseTransaction;
+use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
 
 /// An export that runs again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,40 @@ impl Catalog {
         };
         let unpaused = unpaused.await;
         self.finish(transaction, unpaused).await
+    }
+
+    /// Pauses all exports of an organization that may not use them any more, and cancels their
+    /// backfills. The organization is locked.
+    pub(crate) async fn pause_batch_exports_of(
+        &self,
+        within: &DatabaseTransaction,
+        actor: &Actor,
+        organization_id: Uuid,
+    ) -> Result<(), Abort> {
+        let place = ExportPlace {
+            organization_id,
+            team_id: None,
+        };
+        let all = of(place).order_by_asc(exports::Column::Id);
+        for before in locked(within, all).all(within).await? {
+            let open = backfills::Entity::find()
+                .filter(backfills::Column::BatchExportId.eq(before.id))
+                .filter(backfills::Column::Status.is_in(RunStatus::OPEN));
+            for backfill in locked(within, open).all(within).await? {
+                self.cancel(within, actor, &before, backfill).await?;
+            }
+            if before.paused {
+                continue;
+            }
+            let mut after = before.clone();
+            self.set_paused(&mut after, true);
+            self.save_batch_export(within, actor, &before, after)
+                .await?;
+            let message = "The export is paused: the organization may not use batch exports now.";
+            self.log_export(within, before.id, None, LogLevel::Warning, message)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Sets whether an export is paused; answers what it was before.

@@ -7,7 +7,9 @@ use crate::catalog::Catalog;
 use crate::entities::organizations::{self, FeatureKeys};
 use crate::entities::{activity_counts, activity_log};
 use crate::error::ChangeError;
-use crate::features::{FEATURES, Feature, ORGANIZATION_SECURITY_SETTINGS, TWO_FACTOR_ENFORCEMENT};
+use crate::features::{
+    DATA_PIPELINES, FEATURES, Feature, ORGANIZATION_SECURITY_SETTINGS, TWO_FACTOR_ENFORCEMENT,
+};
 use crate::level::Level;
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use sea_orm::prelude::Uuid;
@@ -148,7 +150,13 @@ impl Catalog {
             disabled_features: FeatureKeys(disabled.collect()),
             ..before.clone()
         };
-        self.save_organization(within, actor, before, after).await
+        let loses_exports =
+            before.has_feature(DATA_PIPELINES) && !after.has_feature(DATA_PIPELINES);
+        let saved = self.save_organization(within, actor, before, after).await?;
+        if loses_exports {
+            self.pause_batch_exports_of(within, actor, id).await?;
+        }
+        Ok(saved)
     }
 
     /// Writes what differs, and the entry about it; nothing if nothing differs.

@@ -4,6 +4,7 @@ mod access;
 mod backfills;
 mod claims;
 mod destinations;
+mod features;
 mod logs;
 mod plan;
 mod records;

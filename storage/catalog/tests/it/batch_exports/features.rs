@@ -1,0 +1,77 @@
+//! Organizations that may not use exports any more.
+
+use super::{COMMAND_LINE, HOUR, Stand, new_export};
+use crate::fixture::{ALL, NOW};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    BackfillRange, ExportLogFilter, ExportWriter, NewBatchExport, RunStatus, UtcTime,
+};
+
+on_both!(exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so);
+
+async fn switch(stand: &Stand, on: &[&str], off: &[&str]) {
+    let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
+    let (catalog, id) = (&stand.fixture.catalog, stand.fixture.organization_id);
+    let (on, off) = (keys(on), keys(off));
+    let set = catalog.set_organization_features(&COMMAND_LINE, id, &on, &off);
+    set.await.unwrap();
+}
+
+async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
+    database: TestDatabase,
+) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
+    let place = stand.place();
+    let active = stand.made().await;
+    let paused = NewBatchExport {
+        paused: true,
+        ..new_export()
+    };
+    let paused = stand.make(paused).await.unwrap();
+    let foreign = ExportWriter {
+        actor: &COMMAND_LINE,
+        place: stand.foreign_place(),
+        ..stand.writer()
+    };
+    let foreign = catalog.create_batch_export(foreign, new_export()).await;
+    let foreign = foreign.unwrap().export;
+    let range = BackfillRange::default();
+    let backfill = catalog.start_export_backfill(actor, place, paused.id, range);
+    let backfill = backfill.await.unwrap();
+    let seen = |id| async move { catalog.batch_export(place, id).await.unwrap().unwrap() };
+
+    switch(&stand, &[], &["saml"]).await;
+    assert!(!seen(active.id).await.export.paused, "another feature");
+    stand.fixture.pass_micros(HOUR / 2);
+    switch(&stand, &[], &["data_pipelines"]).await;
+    let after = seen(active.id).await.export;
+    let now = UtcTime(NOW.0 + HOUR / 2);
+    assert_eq!((after.paused, after.last_paused_at), (true, Some(now)));
+    let same = seen(paused.id).await.export;
+    assert_eq!(same.last_paused_at, paused.last_paused_at, "before");
+    let found = catalog.export_backfill(place, paused.id, backfill.id).await;
+    assert_eq!(found.unwrap().unwrap().status, RunStatus::Cancelled);
+    let filter = ExportLogFilter::default();
+    let lines = catalog.list_export_logs(place, active.id, &filter, ALL);
+    let lines = lines.await.unwrap().unwrap().rows;
+    assert!(lines[0].message.contains("may not use"), "{lines:?}");
+
+    stand.fixture.pass_micros(3 * HOUR);
+    let until = UtcTime(NOW.0 + 3 * HOUR);
+    assert_eq!(catalog.plan_export_windows(until).await.unwrap(), 3);
+    let page = catalog
+        .batch_export(stand.foreign_place(), foreign.id)
+        .await;
+    assert_eq!(
+        page.unwrap().unwrap().export.runs_count,
+        3,
+        "of another one"
+    );
+    switch(&stand, &["data_pipelines"], &[]).await;
+    assert!(seen(active.id).await.export.paused, "nobody has said so");
+    let unpaused = catalog.unpause_batch_export(actor, place, active.id, true);
+    let unpaused = unpaused.await.unwrap();
+    assert!(!unpaused.seen.export.paused);
+    assert_eq!(unpaused.backfill.unwrap().start_at, Some(now));
+}
