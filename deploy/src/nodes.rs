@@ -44,7 +44,12 @@ fn look(now: UtcTime, nodes: &[IngestNode], mut before: Seen) -> Seen {
         let (name, host) = (&node.name, &node.host);
         let seconds = behind_seconds(node, now);
         age(name, host, seconds as f64);
-        let was_late = before.remove(name).is_some_and(|(_, is_late)| is_late);
+        let was = before.remove(name);
+        let was_late = was.as_ref().is_some_and(|(_, is_late)| *is_late);
+        if let Some((elsewhere, _)) = was.filter(|(was_on, _)| was_on != host) {
+            // It has moved: nobody waits for what its gauge said there.
+            age(name, &elsewhere, 0.0);
+        }
         let is_late = seconds > LATE_SECONDS;
         if is_late && !was_late {
             tracing::warn!(
@@ -87,6 +92,7 @@ pub fn behind_seconds(node: &IngestNode, now: UtcTime) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics_exporter_prometheus::PrometheusBuilder;
 
     fn node(state: NodeState, watermark: Option<i64>, started_at: i64) -> IngestNode {
         let micros = |seconds: i64| UtcTime(seconds * 1_000_000);
@@ -126,5 +132,26 @@ mod tests {
         let well = look(now, &[node(NodeState::Running, Some(999), 0)], late.clone());
         assert!(!well["n"].1);
         assert!(look(now, &[], late).is_empty());
+    }
+
+    #[test]
+    fn a_node_that_moved_keeps_no_exports_waiting_where_it_was() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let now = UtcTime(1_000_000_000);
+        let late = node(NodeState::Running, Some(1), 0);
+        let moved = IngestNode {
+            host: "elsewhere".to_owned(),
+            ..node(NodeState::Running, Some(999), 0)
+        };
+        metrics::with_local_recorder(&recorder, || {
+            let seen = look(now, &[late], Seen::new());
+            look(now, &[moved], seen);
+        });
+        let said = recorder.handle().render();
+        let gauge = |host: &str, seconds: u32| {
+            format!("{NODE_WATERMARK_AGE}{{node=\"n\",host=\"{host}\"}} {seconds}\n")
+        };
+        assert!(said.contains(&gauge("h", 0)), "{said}");
+        assert!(said.contains(&gauge("elsewhere", 1)), "{said}");
     }
 }
