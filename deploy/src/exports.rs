@@ -11,11 +11,18 @@ use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_exports::destination::Destinations;
 use millrace_exports::engine::{Engine, EngineOptions};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Threads: compression of one run must not keep another from saying how far it is.
 const THREADS: usize = 2;
+/// How long runs may take to be given back: to take back what they delivered, and to tell the
+/// catalog.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// When it is tried again to begin.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The running engine of exports; it ends with the process, or when it is stopped.
 #[derive(Debug)]
@@ -38,7 +45,7 @@ impl Exports {
         std::thread::Builder::new()
             .name("exports".to_owned())
             .spawn(move || {
-                if let Err(error) = serve(&config, secret_key, clickhouse, &stopped) {
+                if let Err(error) = serve(&config, &secret_key, &clickhouse, &stopped) {
                     tracing::error!(error = format!("{error:#}"), "batch exports do not run");
                 }
                 // Nobody waits for it where the process ends otherwise.
@@ -47,18 +54,21 @@ impl Exports {
         Ok(Self { stop, ended })
     }
 
-    /// Gives back the runs that are under way, for whoever runs exports next.
+    /// Gives back the runs that are under way, for whoever runs exports next. Those of a catalog
+    /// that does not answer lapse by themselves.
     pub async fn stop(self) {
         self.stop.cancel();
-        // An error is a thread that has ended already.
-        drop(self.ended.await);
+        // An error in it is a thread that has ended already.
+        if timeout(STOP_TIMEOUT, self.ended).await.is_err() {
+            tracing::warn!("runs of exports could not be given back in time; their claims lapse");
+        }
     }
 }
 
 fn serve(
     config: &Config,
-    secret_key: SecretKey,
-    clickhouse: ClickHouse,
+    secret_key: &SecretKey,
+    clickhouse: &ClickHouse,
     stopped: &CancellationToken,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -67,26 +77,61 @@ fn serve(
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(async {
-        let catalog = open::catalog(config).await?;
-        let destinations = Destinations::new(
-            secret_key,
-            config.allow_private_destinations,
-            config.export_root.clone(),
-        )?;
-        let notices = ExportNotices {
-            catalog: catalog.clone(),
-            outbox: admin::outbox(config),
-        };
-        let options = EngineOptions {
-            runs_max: config.export_runs_max,
-            ..EngineOptions::default()
-        };
-        let open = Arc::new(move |export: &_| destinations.open(export));
-        let engine = Engine::new(catalog, clickhouse, open, Arc::new(notices), options);
-        engine.run(stopped.cancelled()).await;
-        Ok(())
+    runtime.block_on(async {
+        while let Err(error) = run(config, secret_key, clickhouse, stopped).await {
+            let error = format!("{error:#}");
+            tracing::error!(error, "batch exports do not run; trying again");
+            let pause = tokio::time::sleep(AGAIN_AFTER);
+            if stopped.run_until_cancelled(pause).await.is_none() {
+                break;
+            }
+        }
     });
     runtime.shutdown_background();
-    outcome
+    Ok(())
+}
+
+/// Runs exports until they are stopped; an error if they cannot begin.
+async fn run(
+    config: &Config,
+    secret_key: &SecretKey,
+    clickhouse: &ClickHouse,
+    stopped: &CancellationToken,
+) -> anyhow::Result<()> {
+    let catalog = open::catalog(config).await?;
+    let destinations = Destinations::new(
+        secret_key.clone(),
+        config.allow_private_destinations,
+        config.export_root.clone(),
+    )?;
+    let notices = ExportNotices {
+        catalog: catalog.clone(),
+        outbox: admin::outbox(config),
+    };
+    let options = EngineOptions {
+        runs_max: config.export_runs_max,
+        ..EngineOptions::default()
+    };
+    let open = Arc::new(move |export: &_| destinations.open(export));
+    let notices = Arc::new(notices);
+    let engine = Engine::new(catalog, clickhouse.clone(), open, notices, options);
+    engine.run(stopped.cancelled()).await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_is_not_waited_for_without_end() {
+        let (_end, ended) = oneshot::channel();
+        let stop = CancellationToken::new();
+        let exports = Exports {
+            stop: stop.clone(),
+            ended,
+        };
+        exports.stop().await;
+        assert!(stop.is_cancelled());
+    }
 }
