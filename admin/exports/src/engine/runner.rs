@@ -54,7 +54,7 @@ enum Ended {
     Delivered(Delivered),
     Failed(ExportError),
     TimedOut(Duration),
-    /// The claim is gone: somebody cancelled, deleted, or took over.
+    /// Somebody cancelled or deleted it.
     Lost,
     /// The process stops.
     Stopped,
@@ -77,7 +77,14 @@ async fn make(inner: &Inner, claimed: ClaimedRun) {
             };
             return record_end(inner, &claimed, &progress, began, ended).await;
         }
-        () = extend(inner, &claimed, &progress) => Ended::Lost,
+        gone = extend(inner, &claimed, &progress) => match gone {
+            Gone::Cancelled => Ended::Lost,
+            // What would be taken back may be that of whoever claims it next.
+            Gone::Lapsed => {
+                tracing::warn!(%run_id, "the claim of a run has lapsed; it is made again");
+                return;
+            }
+        },
         () = inner.stopped.cancelled() => Ended::Stopped,
         () = tokio::time::sleep(limit) => Ended::TimedOut(limit),
     };
@@ -87,8 +94,16 @@ async fn make(inner: &Inner, claimed: ClaimedRun) {
     record_end(inner, &claimed, &progress, began, interrupted).await;
 }
 
-/// Says again and again how far the run is; ends when the claim is lost.
-async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) {
+/// How a claim ended.
+enum Gone {
+    /// While nobody else could have it: somebody cancelled or deleted the run.
+    Cancelled,
+    /// It was not extended in time.
+    Lapsed,
+}
+
+/// Says again and again how far the run is; ends when the claim is gone.
+async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) -> Gone {
     let time = inner.options.lapse_after;
     let mut held_until = Instant::now() + time;
     loop {
@@ -103,7 +118,8 @@ async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) {
         let (id, claim) = (claimed.run.id, claimed.run.claim);
         let recorded = inner.catalog.record_export_run(id, claim, told, time);
         match tokio::time::timeout_at(lapses, recorded).await {
-            Ok(Ok(RunOutcome::Lost)) | Err(_) => return,
+            Ok(Ok(RunOutcome::Lost)) if Instant::now() < held_until => return Gone::Cancelled,
+            Ok(Ok(RunOutcome::Lost)) | Err(_) => return Gone::Lapsed,
             Ok(Ok(_)) => held_until = asked + time,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the progress of a run cannot be recorded; trying again");

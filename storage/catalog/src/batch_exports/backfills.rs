@@ -202,7 +202,7 @@ impl Catalog {
         after.last_updated_at = now;
         let field = format!("backfills__{}__status", after.id);
         let deed = deed(Activity::Updated, export).field(&field, was, cancelled.to_value());
-        let message = format!("Somebody cancelled backfill {}.", after.id);
+        let message = format!("Backfill {} was cancelled.", after.id);
         let saved = after.into_active_model().reset_all().update(within).await?;
         self.record(within, actor, deed).await?;
         self.log_export(within, export.id, None, LogLevel::Info, &message)

@@ -19,7 +19,7 @@ use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Query;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
-    QueryFilter, QueryOrder, QuerySelect,
+    QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use std::time::Duration;
 
@@ -201,6 +201,14 @@ impl Catalog {
     }
 }
 
+/// A run of an export that somebody makes.
+fn claimed_run(export_id: Uuid, now: i64) -> Select<runs::Entity> {
+    runs::Entity::find()
+        .filter(runs::Column::BatchExportId.eq(export_id))
+        .filter(runs::Column::Status.is_in(RunStatus::OPEN))
+        .filter(runs::Column::ClaimLapsesAt.gt(now))
+}
+
 async fn claim(
     within: &DatabaseTransaction,
     seen: &runs::Model,
@@ -218,6 +226,11 @@ async fn claim(
     let Some(mut run) = run.filter(is_free) else {
         return Ok(None);
     };
+    // Another of the export may have become due, and been claimed, since this one was seen.
+    let other = claimed_run(export.id, now).one(within).await?;
+    if other.is_some() {
+        return Ok(None);
+    }
     run.claim = Some(Uuid::new_v4());
     run.claim_lapses_at = now + micros(time);
     run.status = RunStatus::Running;
