@@ -3,7 +3,7 @@
 use crate::requests::Workload;
 use anyhow::{Context, Result, anyhow};
 use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
-use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
+use millrace_pipeline::{Ack, Compression, Pipeline, PipelineOptions, Running};
 use millrace_rows::{Batch, EventRow, Lane, Micros, RowGroup, TeamId};
 use std::hint::black_box;
 use std::path::Path;
@@ -126,6 +126,7 @@ impl Requests {
             queue_requests_max: 64,
             queue_bytes_max: 64 << 20,
             ack: Ack::Disk,
+            compression: Compression::Never,
         })?;
         Ok(Self {
             parsing: Parsing::of(workload.body(false)),

@@ -34,6 +34,7 @@ pub mod ship;
 mod slot;
 mod submit;
 
+pub use pace::Compression;
 pub use room::Refusal;
 pub use slot::{Committed, Slot};
 pub use submit::{Ack, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};

@@ -18,14 +18,33 @@ const ROOM_PERCENT_MAX: u64 = 25;
 /// A new measurement counts for one part in so many.
 const SMOOTHING: u64 = 8;
 
+/// Whether rows are compressed on their way to the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Where the disk is slow, and where the log fills up.
+    #[default]
+    WhereItPays,
+    /// Never, for those who count instructions: what pays depends on the time a sync takes.
+    Never,
+}
+
 /// How fast a lane's disk takes what is committed.
 #[derive(Debug, Default)]
 pub struct Pace {
+    compression: Compression,
     /// Bytes a second, smoothed; 0 until something was measured.
     bytes_per_second: AtomicU64,
 }
 
 impl Pace {
+    /// Of a lane of which nothing was measured yet.
+    pub fn new(compression: Compression) -> Self {
+        Self {
+            compression,
+            ..Self::default()
+        }
+    }
+
     /// Learns from a group whose sync took so long. The append is left out: it only fills the
     /// page cache, and on a busy core its time is mostly that of others.
     pub fn committed(&self, bytes: u64, took: Duration) {
@@ -40,7 +59,8 @@ impl Pace {
     /// Whether rows should be compressed now.
     pub fn compresses(&self, usage: Usage) -> bool {
         let is_slow = self.bytes_per_second.load(Ordering::Relaxed) < FAST_BYTES_PER_SECOND;
-        is_slow || usage.bytes_used >= usage.bytes_max / 100 * ROOM_PERCENT_MAX
+        let pays = is_slow || usage.bytes_used >= usage.bytes_max / 100 * ROOM_PERCENT_MAX;
+        pays && self.compression == Compression::WhereItPays
     }
 }
 

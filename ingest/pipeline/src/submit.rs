@@ -1,7 +1,7 @@
 //! The way into a lane: reserve, submit, wait.
 
 use crate::commit::{self, CommitThread, Submission};
-use crate::pace::Pace;
+use crate::pace::{Compression, Pace};
 use crate::room::{Queue, Refusal, log_has_room};
 use crate::slot::Slot;
 use millrace_log::fs::DiskFs;
@@ -40,6 +40,8 @@ pub struct PipelineOptions {
     pub queue_bytes_max: usize,
     /// When a request is answered.
     pub ack: Ack,
+    /// Whether rows are compressed.
+    pub compression: Compression,
 }
 
 /// Why a pipeline could not start.
@@ -240,7 +242,7 @@ fn open_lane(
     // One place more than requests: the order to stop.
     let (sender, receiver) = crossbeam::channel::bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
-    let pace = Arc::new(Pace::default());
+    let pace = Arc::new(Pace::new(options.compression));
     let thread = commit::start(commit::Lane {
         lane,
         log,

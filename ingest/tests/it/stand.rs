@@ -7,7 +7,7 @@ use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, Arrivals};
 use millrace_ingest::{Deps, Readiness, Server, ServerConfig, StartError};
 use millrace_log::LogHandle;
-use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Running};
+use millrace_pipeline::{Ack, Compression, LaneOutput, Pipeline, PipelineOptions, Running};
 use millrace_rows::{Clock, Micros, TestClock};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -290,6 +290,7 @@ fn options(dir: &Path) -> Options {
             queue_requests_max: 1_000,
             queue_bytes_max: 256 << 20,
             ack: Ack::Disk,
+            compression: Compression::default(),
         },
         floor: None,
     }

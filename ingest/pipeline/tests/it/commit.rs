@@ -2,7 +2,9 @@
 
 use millrace_log::block::decompress_into_vec;
 use millrace_log::{LogHandle, Position};
-use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Refusal, Running};
+use millrace_pipeline::{
+    Ack, Compression, LaneOutput, Pipeline, PipelineOptions, Refusal, Running,
+};
 use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, RowKey, Table};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -25,6 +27,7 @@ fn options(dir: &TempDir) -> PipelineOptions {
         queue_requests_max: 8,
         queue_bytes_max: 1 << 20,
         ack: Ack::Disk,
+        compression: Compression::default(),
     }
 }
 
