@@ -1,0 +1,60 @@
+//! Times as they are written into events.
+
+use millrace_rows::Micros;
+use std::io::Write;
+
+const MICROS_PER_DAY: i64 = 86_400_000_000;
+
+/// Appends `YYYY-MM-DDThh:mm:ss[.ffffff]Z`.
+pub fn write(json: &mut Vec<u8>, at: Micros) {
+    let (year, month, day) = date(at.0.div_euclid(MICROS_PER_DAY));
+    let of_day = at.0.rem_euclid(MICROS_PER_DAY);
+    let (seconds, micros) = (of_day / 1_000_000, of_day % 1_000_000);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    // Memory takes all.
+    let _ = write!(
+        json,
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+    );
+    if micros > 0 {
+        let _ = write!(json, ".{micros:06}");
+    }
+    json.push(b'Z');
+}
+
+/// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar: years are
+/// counted from March, so that the leap day is the last of its year.
+#[must_use]
+pub fn date(days: i64) -> (i64, i64, i64) {
+    let since_march_0000 = days + 719_468;
+    let era = since_march_0000.div_euclid(146_097);
+    let of_era = since_march_0000.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_server_reads_them() {
+        let table = [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400_000_000, "2000-02-29T00:00:00Z"),
+            (1_795_189_098_000_123, "2026-11-20T15:38:18.000123Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+            (4_102_444_799_999_999, "2099-12-31T23:59:59.999999Z"),
+        ];
+        for (micros, text) in table {
+            let mut json = Vec::new();
+            write(&mut json, Micros(micros));
+            assert_eq!(String::from_utf8(json).unwrap(), text);
+        }
+    }
+}
