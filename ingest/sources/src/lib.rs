@@ -5,17 +5,41 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `record` | records, positions, what is wrong with them |
+//! | `format`, `options` | the formats by name, what their users may choose |
+//! | `record`, `fault` | records, positions, what is wrong with them |
 //! | `events` | what mappings write |
+//! | `mapping` | a file for each tool's records |
+//! | `json`, `instant`, `countries` | values, times and places as other tools write them |
+//! | `time` | times as we write them |
 //! | `export` | export APIs |
+//!
+//! Rules that a mapping counts (`events.note`):
+//!
+//! | Rule | What was done |
+//! |---|---|
+//! | `renamed_event` | the event has the name that it has here |
+//! | `skipped_without_distinct_id` | left out, as `skip_without_distinct_id` asks |
+//! | `distinct_id_before_identity` | Mixpanel: a device's id gave way to the one that the client knew |
+//! | `distinct_id_from_user_or_device` | Mixpanel: no `distinct_id`, but `$user_id` or `$device_id` |
+//! | `merged_persons` | an event that makes one person of two |
 
 #![forbid(unsafe_code)]
+#![allow(dead_code, reason = "formats that use the rest follow")]
 
+mod countries;
 mod events;
 mod export;
+mod fault;
+mod format;
+mod instant;
+mod json;
+mod mapping;
+mod options;
 mod record;
 pub mod time;
 
 pub use events::{Event, EventWriter, Events, Id, Mapping};
 pub use export::{Export, FetchError, Part};
+pub use format::Format;
+pub use options::{Columns, Options, OptionsError};
 pub use record::{FileError, Framing, Input, Position, Record, RecordError};

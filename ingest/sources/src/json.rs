@@ -1,0 +1,293 @@
+//! JSON as mappings read it: the members of an object, their values untouched until they are looked at.
+
+use crate::RecordError;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Brackets and braces that may be open at once in a record. The server takes 128 with its own around an event,
+/// and refuses a whole batch for one that is deeper.
+const DEPTH_MAX: usize = 120;
+/// Most objects have fewer members.
+const MEMBERS_USUAL: usize = 48;
+
+/// Reads a record, or JSON that stands in a field of one.
+///
+/// # Errors
+/// `invalid_utf8`, `invalid_json`, `json_too_deep`; `invalid_record` when it is JSON of another form.
+pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordError> {
+    let text = simdutf8::basic::from_utf8(raw).map_err(|_| {
+        let at = std::str::from_utf8(raw).map_or_else(|error| error.valid_up_to(), str::len);
+        RecordError::new(
+            "invalid_utf8",
+            None,
+            format!("The record is not UTF-8 from its byte {at} on. Convert the file to UTF-8."),
+        )
+    })?;
+    check_depth(raw)?;
+    serde_json::from_str(text).map_err(|error| match error.classify() {
+        Category::Data => RecordError::new(
+            "invalid_record",
+            None,
+            format!("The record has not the form of this format: {error}."),
+        ),
+        Category::Syntax | Category::Eof | Category::Io => RecordError::new(
+            "invalid_json",
+            None,
+            format!("The record is not JSON: {error}."),
+        ),
+    })
+}
+
+/// Refuses what is too deep. Nearly nothing has so many brackets, so nearly nothing is walked.
+fn check_depth(raw: &[u8]) -> Result<(), RecordError> {
+    let mut brackets = memchr::memchr2_iter(b'{', b'[', raw);
+    if brackets.nth(DEPTH_MAX).is_some() && depth(raw) > DEPTH_MAX {
+        return Err(RecordError::new(
+            "json_too_deep",
+            None,
+            format!("The record has more than {DEPTH_MAX} objects and arrays in one another."),
+        ));
+    }
+    Ok(())
+}
+
+/// The most brackets and braces open at once, those in strings left out.
+fn depth(raw: &[u8]) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    let mut in_string = false;
+    let mut bytes = raw.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => drop(bytes.next()),
+            b'{' | b'[' if !in_string => {
+                open += 1;
+                most = most.max(open);
+            }
+            b'}' | b']' if !in_string => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+/// The members of an object in their order, doublets and nulls included.
+#[derive(Debug, Default)]
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Object<'a> {
+    /// The value of a member; of doublets the last, of null none.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        let found = self.0.iter().rev().find(|(other, _)| other == name);
+        found
+            .map(|(_, value)| *value)
+            .filter(|value| !is_null(value))
+    }
+
+    /// Whether there is such a member, be it null.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(other, _)| other == name)
+    }
+
+    /// All members.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// A member that is a text, or a number as its digits; neither blank.
+    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.get(name).and_then(text)
+    }
+
+    /// A member that is an object; empty if there is none, or it is something else.
+    pub(crate) fn object(&self, name: &str) -> Object<'a> {
+        self.get(name).map(object).unwrap_or_default()
+    }
+
+    /// Whether it has no member.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor)
+    }
+}
+
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Object<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(MEMBERS_USUAL);
+        while let Some(name) = map.next_key_seed(Name)? {
+            members.push((name, map.next_value()?));
+        }
+        Ok(Object(members))
+    }
+}
+
+/// A name, borrowed unless it has escapes.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+}
+
+/// Whether a value is null.
+pub(crate) fn is_null(value: &RawValue) -> bool {
+    value.get() == "null"
+}
+
+/// A text as it is, or a number as its digits, white space around them left out; nothing if it is blank or
+/// something else.
+pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+    let found = match value.get().as_bytes().first()? {
+        b'"' => string(value)?,
+        b'-' | b'0'..=b'9' => Cow::Borrowed(value.get()),
+        _ => return None,
+    };
+    let trimmed = found.trim();
+    if trimmed.is_empty() {
+        return None;
+    }
+    if trimmed.len() == found.len() {
+        return Some(found);
+    }
+    Some(Cow::Owned(trimmed.to_owned()))
+}
+
+/// A text, blank or not; nothing if it is something else, or no text after all (half of a surrogate pair).
+pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(value.get()).ok().map(Cow::Owned)
+}
+
+/// An object; empty if it is something else.
+pub(crate) fn object(value: &RawValue) -> Object<'_> {
+    serde_json::from_str(value.get()).unwrap_or_default()
+}
+
+/// An array's elements; none if it is something else.
+pub(crate) fn array(value: &RawValue) -> Vec<&RawValue> {
+    serde_json::from_str(value.get()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn members_are_read_as_they_stand() {
+        let object: Object<'_> =
+            read(br#"{"a":1.50,"b" : {"c":[1, 2]},"\u0061\"":"x\ny","n":null,"a":"last"}"#)
+                .unwrap();
+        let members: Vec<_> = object
+            .iter()
+            .map(|(name, value)| (name, value.get()))
+            .collect();
+        let expected = [
+            ("a", "1.50"),
+            ("b", r#"{"c":[1, 2]}"#),
+            ("a\"", r#""x\ny""#),
+            ("n", "null"),
+            ("a", "\"last\""),
+        ];
+        assert_eq!(members, expected);
+        assert_eq!(object.get("a").map(RawValue::get), Some("\"last\""));
+        assert_eq!(object.text("a\"").as_deref(), Some("x\ny"));
+        assert!(object.get("n").is_none() && object.has("n"));
+        assert_eq!(
+            object.object("b").get("c").map(|value| array(value).len()),
+            Some(2)
+        );
+        assert!(object.object("a").is_empty());
+    }
+
+    #[test]
+    fn ids_are_texts_or_numbers_and_not_blank() {
+        let table = [
+            ("\" a b \"", Some("a b")),
+            ("12345678901234567890", Some("12345678901234567890")),
+            ("-1.5", Some("-1.5")),
+            ("\"  \"", None),
+            ("\"\"", None),
+            ("true", None),
+            ("null", None),
+            ("[1]", None),
+            (r#""\u0065""#, Some("e")),
+            (r#""\ud800""#, None),
+        ];
+        for (json, expected) in table {
+            let value: &RawValue = serde_json::from_str(json).unwrap();
+            assert_eq!(text(value).as_deref(), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_by_what_is_wrong() {
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(120), "]".repeat(120));
+        let strings = format!("[\"{}\"]", "[{".repeat(1_000));
+        let table: [(&[u8], &str); 8] = [
+            (b"", "invalid_json"),
+            (b"{\"a\":1", "invalid_json"),
+            (b"{\"a\":NaN}", "invalid_json"),
+            (b"{\"a\":1} {", "invalid_json"),
+            (b"{\"a\":\"\xff\"}", "invalid_utf8"),
+            (b"[1]", "invalid_record"),
+            (deep.as_bytes(), "json_too_deep"),
+            (strings.as_bytes(), "invalid_record"),
+        ];
+        for (raw, code) in table {
+            let refused = read::<Object<'_>>(raw)
+                .map(drop)
+                .map_err(|error| error.code);
+            assert_eq!(refused, Err(code), "{}", raw.escape_ascii());
+        }
+        let brackets = "[],".repeat(500);
+        assert!(read::<Object<'_>>(format!("{{\"a\":[{brackets}1]}}").as_bytes()).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_serde_json_takes_is_taken(text in r#"[\[\]{}":,a1\\ -]{0,40}"#) {
+            let ours = read::<&RawValue>(text.as_bytes()).is_ok();
+            prop_assert_eq!(ours, serde_json::from_str::<&RawValue>(&text).is_ok());
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! From one tool's records to events.
+
+mod mixpanel;
+mod times;
+
+pub(crate) use mixpanel::Mixpanel;
+pub(crate) use times::Times;
+
+use crate::EventWriter;
+use serde::{Serialize, Serializer};
+
+/// What every imported event says of itself: where it was before, and that its place is not to be looked up by an
+/// address that is years old.
+fn stamp(event: &mut EventWriter<'_>, source: &str) {
+    event
+        .property("analytics_source", source)
+        .property("$geoip_disable", &true);
+}
+
+/// Pairs that are written as an object.
+struct Members<'a, K, V>(&'a [(K, V)]);
+
+impl<K: Serialize, V: Serialize> Serialize for Members<'_, K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}

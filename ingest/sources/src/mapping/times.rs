@@ -1,0 +1,73 @@
+//! The times of records, by what the user said of the source's clock.
+
+use crate::{Options, OptionsError, RecordError, instant};
+use jiff::tz::TimeZone;
+use millrace_rows::Micros;
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// Reads times.
+pub(crate) struct Times {
+    zone: TimeZone,
+    is_utc: bool,
+    offset_micros: i64,
+}
+
+impl Times {
+    pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
+        let zone = options.zone()?;
+        Ok(Self {
+            is_utc: zone == TimeZone::UTC,
+            zone,
+            offset_micros: options
+                .time_offset_seconds
+                .saturating_mul(MICROS_PER_SECOND),
+        })
+    }
+
+    /// A time in words.
+    pub(crate) fn iso(&self, field: &'static str, text: &str) -> Result<Micros, RecordError> {
+        let at = instant::iso(text, &self.zone);
+        self.put_right(at)
+            .ok_or_else(|| instant::invalid(field, text))
+    }
+
+    /// A number since 1970 in UTC.
+    pub(crate) fn epoch(&self, field: &'static str, number: &str) -> Result<Micros, RecordError> {
+        let at = instant::epoch(number);
+        self.put_right(at)
+            .ok_or_else(|| instant::invalid(field, number))
+    }
+
+    /// A number since 1970 of a clock that shows the zone's time.
+    pub(crate) fn local_epoch(
+        &self,
+        field: &'static str,
+        number: &str,
+    ) -> Result<Micros, RecordError> {
+        let read = instant::epoch(number);
+        let at = match self.is_utc {
+            true => read,
+            false => read.and_then(|read| instant::shifted(read, &self.zone)),
+        };
+        self.put_right(at)
+            .ok_or_else(|| instant::invalid(field, number))
+    }
+
+    /// One or the other.
+    pub(crate) fn either(&self, field: &'static str, text: &str) -> Result<Micros, RecordError> {
+        let text = text.trim();
+        match text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
+        {
+            true => self.epoch(field, text),
+            false => self.iso(field, text),
+        }
+    }
+
+    fn put_right(&self, at: Option<Micros>) -> Option<Micros> {
+        at.map(|at| at.plus_micros(self.offset_micros))
+            .filter(|at| at.0 >= 0)
+    }
+}

@@ -1,0 +1,269 @@
+//! Mixpanel's records.
+
+use crate::support::{Mapped, map, refusal, try_map};
+use millrace_sources::{Format, Options};
+use serde_json::{Value, json};
+
+fn record(properties: Value) -> Value {
+    let mut record = json!({"event": "Signed up", "properties": {
+        "time": 1_697_379_000, "distinct_id": "user-1", "$insert_id": "insert-1"}});
+    let base = record["properties"].as_object_mut().unwrap();
+    base.extend(properties.as_object().unwrap().clone());
+    base.retain(|_, value| *value != json!("REMOVE"));
+    record
+}
+
+fn mapped(properties: Value) -> Mapped {
+    map(Format::Mixpanel, &Options::default(), &record(properties))
+}
+
+#[test]
+fn a_record_becomes_an_event() {
+    let event = mapped(json!({"plan": "pro", "seats": 5, "tags": ["a", {"b": null}]}));
+    let expected = json!({
+        "event": "Signed up",
+        "distinct_id": "user-1",
+        "timestamp": "2023-10-15T14:10:00Z",
+        "properties": {
+            "plan": "pro", "seats": 5, "tags": ["a", {"b": null}],
+            "analytics_source": "mixpanel", "$geoip_disable": true,
+        },
+    });
+    assert_eq!(*event.one(), expected);
+    assert_eq!(event.ids, ["insert-1 | user-1 | Signed up | 1697379000"]);
+    assert!(event.notes.is_empty());
+}
+
+#[test]
+fn numbers_keep_their_digits_and_texts_their_escapes() {
+    let raw = br#"{"event":"e","properties":{"time":1,"distinct_id":"d","n":1.10,"big":12345678901234567890123,"s":"\ud83d\ude00\n\u0041","half":"\ud83d"}}"#;
+    let mut mapping = Format::Mixpanel.mapping(&Options::default()).unwrap();
+    let mut events = millrace_sources::Events::default();
+    mapping.map(raw, &mut events).unwrap();
+    let json = std::str::from_utf8(events.json()).unwrap();
+    let kept =
+        r#""n":1.10,"big":12345678901234567890123,"s":"\ud83d\ude00\n\u0041","half":"\ud83d","#;
+    assert!(json.contains(kept), "{json}");
+}
+
+#[test]
+fn times_keep_what_is_below_a_second() {
+    let table = [
+        (json!(1_697_379_000), "2023-10-15T14:10:00Z"),
+        (json!(1_697_379_000_123_u64), "2023-10-15T14:10:00.123000Z"),
+        (json!(1_697_379_000.25), "2023-10-15T14:10:00.250000Z"),
+        (json!("1697379000"), "2023-10-15T14:10:00Z"),
+    ];
+    for (time, expected) in table {
+        assert_eq!(
+            mapped(json!({"time": time})).one()["timestamp"],
+            expected,
+            "{time}"
+        );
+    }
+}
+
+#[test]
+fn times_of_old_projects_are_the_zones() {
+    let options = Options {
+        time_zone: Some("America/Los_Angeles".to_owned()),
+        ..Options::default()
+    };
+    let event = map(Format::Mixpanel, &options, &record(json!({})));
+    assert_eq!(event.one()["timestamp"], "2023-10-15T21:10:00Z");
+    // The uuid depends on what the source says, not on how it is read.
+    assert_eq!(event.ids, mapped(json!({})).ids);
+    let options = Options {
+        time_offset_seconds: -3_600,
+        ..Options::default()
+    };
+    let event = map(Format::Mixpanel, &options, &record(json!({})));
+    assert_eq!(event.one()["timestamp"], "2023-10-15T13:10:00Z");
+}
+
+#[test]
+fn the_distinct_id_is_the_one_that_knows_the_person() {
+    let before = "$distinct_id_before_identity";
+    let table = [
+        (
+            json!({"distinct_id": "user-1", before: "b"}),
+            "user-1",
+            None,
+        ),
+        (
+            json!({"distinct_id": "$device:1", before: "b"}),
+            "b",
+            Some("distinct_id_before_identity"),
+        ),
+        (
+            json!({"distinct_id": "0A1B-2C", before: "b"}),
+            "b",
+            Some("distinct_id_before_identity"),
+        ),
+        (json!({"distinct_id": "0A1B-2C"}), "0A1B-2C", None),
+        (
+            json!({"distinct_id": "0A1B-2C", before: 5}),
+            "0A1B-2C",
+            None,
+        ),
+        (json!({"distinct_id": "$device:1"}), "$device:1", None),
+        (
+            json!({"distinct_id": "", before: "b"}),
+            "b",
+            Some("distinct_id_before_identity"),
+        ),
+        (json!({"distinct_id": 42}), "42", None),
+        (
+            json!({"distinct_id": "", "$user_id": "u", "$device_id": "d"}),
+            "u",
+            Some("distinct_id_from_user_or_device"),
+        ),
+        (
+            json!({"distinct_id": null, "$device_id": "d"}),
+            "d",
+            Some("distinct_id_from_user_or_device"),
+        ),
+    ];
+    for (properties, expected, rule) in table {
+        let event = mapped(properties.clone());
+        assert_eq!(event.one()["distinct_id"], expected, "{properties}");
+        assert_eq!(event.notes, Vec::from_iter(rule), "{properties}");
+    }
+}
+
+#[test]
+fn names_are_ours_and_bookkeeping_goes() {
+    let event = mapped(json!({
+        "$city": "Zürich", "$region": "ZH", "mp_country_code": "CH", "$mp_api_endpoint": "x",
+        "mp_processing_time_ms": 1, "$geo_source": "ip", "$mp_api_timestamp_ms": 2, "$os": "iOS"}));
+    let expected = json!({
+        "$geoip_city_name": "Zürich", "$geoip_subdivision_1_name": "ZH",
+        "$geoip_country_code": "CH", "$geoip_country_name": "Switzerland", "$os": "iOS"});
+    assert_eq!(Value::Object(event.properties()), expected);
+    let event = mapped(json!({"$city": "a", "$geoip_city_name": "b", "mp_country_code": "XX"}));
+    let expected = json!({"$geoip_city_name": "b", "$geoip_country_code": "XX"});
+    assert_eq!(Value::Object(event.properties()), expected);
+}
+
+#[test]
+fn events_that_have_a_name_here_get_it() {
+    let mut view = record(json!({}));
+    view["event"] = json!("$mp_web_page_view");
+    let event = map(Format::Mixpanel, &Options::default(), &view);
+    assert_eq!(event.one()["event"], "$pageview");
+    assert_eq!(event.notes, ["renamed_event"]);
+    assert_eq!(
+        event.ids,
+        ["insert-1 | user-1 | $mp_web_page_view | 1697379000"]
+    );
+}
+
+#[test]
+fn merged_persons_are_merged_here() {
+    let mut identify = record(json!({"$identified_id": "known", "$anon_id": "device"}));
+    identify["event"] = json!("$identify");
+    let event = map(Format::Mixpanel, &Options::default(), &identify);
+    assert_eq!(event.one()["distinct_id"], "known");
+    assert_eq!(*event.property("$anon_distinct_id"), "device");
+    let mut merge = record(json!({"$distinct_ids": ["a", "b"], "distinct_id": ""}));
+    merge["event"] = json!("$merge");
+    let event = map(Format::Mixpanel, &Options::default(), &merge);
+    assert_eq!(event.one()["event"], "$merge_dangerously");
+    assert_eq!(
+        (&event.one()["distinct_id"], event.property("alias")),
+        (&json!("a"), &json!("b"))
+    );
+    assert_eq!(event.notes, ["merged_persons", "renamed_event"]);
+}
+
+#[test]
+fn group_keys_become_groups() {
+    let options = Options {
+        group_keys: vec!["company".to_owned(), "team".to_owned(), "none".to_owned()],
+        ..Options::default()
+    };
+    let event = map(
+        Format::Mixpanel,
+        &options,
+        &record(json!({"company": ["acme", "b"], "team": 7})),
+    );
+    assert_eq!(
+        *event.property("$groups"),
+        json!({"company": "acme", "team": "7"})
+    );
+    assert_eq!(*event.property("company"), json!(["acme", "b"]));
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said() {
+    let table = [
+        (json!({"properties": {}}), "missing_event", Some("event")),
+        (
+            json!({"event": " ", "properties": {}}),
+            "missing_event",
+            Some("event"),
+        ),
+        (json!({"event": "e"}), "missing_timestamp", Some("time")),
+        (
+            json!({"event": "e", "properties": []}),
+            "invalid_record",
+            None,
+        ),
+        (
+            record(json!({"time": "REMOVE"})),
+            "missing_timestamp",
+            Some("time"),
+        ),
+        (
+            record(json!({"time": null})),
+            "missing_timestamp",
+            Some("time"),
+        ),
+        (
+            record(json!({"time": -5})),
+            "invalid_timestamp",
+            Some("time"),
+        ),
+        (
+            record(json!({"time": "soon"})),
+            "invalid_timestamp",
+            Some("time"),
+        ),
+        (
+            record(json!({"distinct_id": "REMOVE"})),
+            "missing_distinct_id",
+            Some("distinct_id, $distinct_id_before_identity, $user_id, $device_id"),
+        ),
+    ];
+    for (record, code, field) in table {
+        let refused = refusal(Format::Mixpanel, &Options::default(), &record);
+        assert_eq!(refused, (code, field.map(str::to_owned)), "{record}");
+    }
+    let cut = br#"{"event":"e","properties":{"time":1,"#;
+    assert_eq!(
+        try_map(Format::Mixpanel, &Options::default(), cut)
+            .unwrap_err()
+            .code,
+        "invalid_json"
+    );
+}
+
+#[test]
+fn nobodys_events_are_skipped_and_counted_where_that_is_asked() {
+    let options = Options {
+        skip_without_distinct_id: true,
+        ..Options::default()
+    };
+    let skipped = map(
+        Format::Mixpanel,
+        &options,
+        &record(json!({"distinct_id": "REMOVE"})),
+    );
+    assert!(skipped.events.is_empty());
+    assert_eq!(skipped.notes, ["skipped_without_distinct_id"]);
+}
+
+#[test]
+fn without_an_insert_id_the_record_is_the_id() {
+    assert_eq!(mapped(json!({"$insert_id": "REMOVE"})).ids, ["Record"]);
+}

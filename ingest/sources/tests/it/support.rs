@@ -1,0 +1,126 @@
+//! Mapping a record, and what became of it.
+
+use millrace_sources::{Event, Events, Format, Id, Options, RecordError};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The events of one record.
+#[derive(Debug)]
+pub struct Mapped {
+    pub events: Vec<Value>,
+    /// `Own`, `Record`, or the parts of the key in words.
+    pub ids: Vec<String>,
+    pub notes: Vec<&'static str>,
+}
+
+impl Mapped {
+    /// The only event.
+    pub fn one(&self) -> &Value {
+        assert_eq!(self.events.len(), 1, "{self:?}");
+        &self.events[0]
+    }
+
+    /// A property of the only event.
+    pub fn property(&self, name: &str) -> &Value {
+        &self.one()["properties"][name]
+    }
+
+    /// The properties of the only event that are not on every one.
+    pub fn properties(&self) -> Map<String, Value> {
+        own_properties(self.one())
+    }
+}
+
+/// The properties of an event that are not on every one.
+pub fn own_properties(event: &Value) -> Map<String, Value> {
+    let mut properties = event["properties"].as_object().unwrap().clone();
+    assert!(properties.remove("analytics_source").is_some());
+    assert_eq!(properties.remove("$geoip_disable"), Some(json!(true)));
+    properties
+}
+
+pub fn try_map(format: Format, options: &Options, raw: &[u8]) -> Result<Mapped, RecordError> {
+    let mut mapping = format.mapping(options).unwrap();
+    let mut events = Events::default();
+    let outcome = mapping.map(raw, &mut events);
+    if outcome.is_err() {
+        assert!(events.list().is_empty(), "a refused record leaves nothing");
+    }
+    outcome.map(|()| mapped(&events))
+}
+
+pub fn map(format: Format, options: &Options, record: &Value) -> Mapped {
+    try_map(format, options, record.to_string().as_bytes()).unwrap()
+}
+
+/// The code and field of a record that is refused.
+pub fn refusal(
+    format: Format,
+    options: &Options,
+    record: &Value,
+) -> (&'static str, Option<String>) {
+    let error = try_map(format, options, record.to_string().as_bytes()).unwrap_err();
+    assert!(!error.message.is_empty());
+    (error.code, error.field.map(Into::into))
+}
+
+pub fn mapped(events: &Events) -> Mapped {
+    Mapped {
+        events: events
+            .list()
+            .iter()
+            .map(|event| value(events, event))
+            .collect(),
+        ids: events
+            .list()
+            .iter()
+            .map(|event| id(events, event))
+            .collect(),
+        notes: events.notes().to_vec(),
+    }
+}
+
+/// The event's JSON, which must be as the server takes it, no name twice.
+fn value(events: &Events, event: &Event) -> Value {
+    let bytes = &events.json()[event.json.clone()];
+    let value: Value = serde_json::from_slice(bytes).unwrap();
+    let properties: BTreeMap<String, Value> =
+        serde_json::from_value(value["properties"].clone()).unwrap();
+    let text = std::str::from_utf8(bytes).unwrap();
+    for name in properties.keys() {
+        let member = format!("{}:", json!(name));
+        let top = text.matches(&format!("{{{member}")).count()
+            + text.matches(&format!(",{member}")).count();
+        // Once among the properties, and once each in `$set` and `$set_once` at most.
+        assert!((1..=3).contains(&top), "{name} in {text}");
+    }
+    let name = std::str::from_utf8(&events.json()[event.name.clone()]).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&format!("\"{name}\"")).unwrap(),
+        value["event"]
+    );
+    assert_eq!(value.get("uuid").is_some(), event.id == Id::Own);
+    let mut written = Vec::new();
+    millrace_sources::time::write(&mut written, event.timestamp.unwrap());
+    assert_eq!(value["timestamp"].as_str().unwrap().as_bytes(), written);
+    value
+}
+
+fn id(events: &Events, event: &Event) -> String {
+    match &event.id {
+        Id::Own => "Own".to_owned(),
+        Id::Record => "Record".to_owned(),
+        Id::Key(range) => parts(events.key(range)).join(" | "),
+    }
+}
+
+/// The parts of a key, each behind its length.
+fn parts(mut key: &[u8]) -> Vec<String> {
+    let mut parts = Vec::new();
+    while let Some((length, rest)) = key.split_first_chunk() {
+        let (part, rest) = rest.split_at(u64::from_be_bytes(*length) as usize);
+        parts.push(String::from_utf8_lossy(part).into_owned());
+        key = rest;
+    }
+    parts
+}
