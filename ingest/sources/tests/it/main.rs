@@ -2,5 +2,14 @@
 //!
 //! Fixtures are written by hand or generated, in the formats that the tools publish.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
 mod mixpanel;
 mod support;
