@@ -47,3 +47,4 @@ pub use report::{
     EventResult, Outcome, ParseError, Parsed, REPORT_ENTRIES_MAX, Rejection, Report, UuidText,
     Warning,
 };
+pub use timestamp::parse as parse_timestamp;

@@ -1,23 +1,26 @@
 //! The formats by name.
 
-use crate::mapping::Mixpanel;
-use crate::{Mapping, Options, OptionsError};
+use crate::mapping::{Captured, Mixpanel};
+use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 
 /// A format of files of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Format {
+    /// Events as clients send them, one by one or in batches.
+    Captured,
     /// Mixpanel's raw export: lines of JSON.
     Mixpanel,
 }
 
 impl Format {
     /// All of them, as a user is shown them.
-    pub const ALL: &[Self] = &[Self::Mixpanel];
+    pub const ALL: &[Self] = &[Self::Captured, Self::Mixpanel];
 
     /// What a user calls it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Captured => "captured",
             Self::Mixpanel => "mixpanel",
         }
     }
@@ -31,12 +34,28 @@ impl Format {
             .find(|format| format.name() == name)
     }
 
+    /// The records of a file from a position on. `input` is at the file's beginning.
+    ///
+    /// # Errors
+    /// When the file cannot be read, ends before the position or is not of this format.
+    pub fn open(
+        self,
+        input: Input,
+        at: Position,
+        _options: &Options,
+    ) -> Result<Box<dyn Framing>, FileError> {
+        match self {
+            Self::Captured | Self::Mixpanel => framing::json(input, at),
+        }
+    }
+
     /// What makes events of its records.
     ///
     /// # Errors
     /// When an option cannot be had.
     pub fn mapping(self, options: &Options) -> Result<Box<dyn Mapping>, OptionsError> {
         Ok(match self {
+            Self::Captured => Box::new(Captured),
             Self::Mixpanel => Box::new(Mixpanel::new(options)?),
         })
     }

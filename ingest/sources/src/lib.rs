@@ -11,6 +11,8 @@
 //! | `mapping` | a file for each tool's records |
 //! | `json`, `instant`, `countries` | values, times and places as other tools write them |
 //! | `time` | times as we write them |
+//! | `framing` | lines, arrays, CSV |
+//! | `scan` | where JSON values end |
 //! | `export` | export APIs |
 //!
 //! Rules that a mapping counts (`events.note`):
@@ -31,15 +33,18 @@ mod events;
 mod export;
 mod fault;
 mod format;
+pub mod framing;
 mod instant;
 mod json;
 mod mapping;
 mod options;
 mod record;
+pub mod scan;
 pub mod time;
 
 pub use events::{Event, EventWriter, Events, Id, Mapping};
 pub use export::{Export, FetchError, Part};
 pub use format::Format;
+pub use mapping::Captured;
 pub use options::{Columns, Options, OptionsError};
 pub use record::{FileError, Framing, Input, Position, Record, RecordError};

@@ -1,8 +1,10 @@
 //! From one tool's records to events.
 
+mod captured;
 mod mixpanel;
 mod times;
 
+pub use captured::Captured;
 pub(crate) use mixpanel::Mixpanel;
 pub(crate) use times::Times;
 

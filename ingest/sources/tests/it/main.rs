@@ -7,6 +7,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::needless_pass_by_value,
     missing_docs,
     reason = "tests"
 )]

@@ -1,0 +1,52 @@
+//! How records of a file are told apart.
+
+mod array;
+mod buffer;
+mod lines;
+#[cfg(test)]
+mod tests;
+
+pub use array::Elements;
+pub use lines::Lines;
+
+use crate::{FileError, Framing, Input, Position};
+use std::io::{Cursor, Read, Seek};
+
+/// How much of a file says what it is.
+const BEGINNING_BYTES: u64 = 64 << 10;
+
+/// The records of a JSON file, whose first bytes say whether it is one of arrays or of lines.
+///
+/// # Errors
+/// When the file cannot be read, or ends before the position.
+pub fn json(input: Input, at: Position) -> Result<Box<dyn Framing>, FileError> {
+    let (beginning, input) = peek(input)?;
+    Ok(if array::begins(&beginning) {
+        Box::new(Elements::open(input, at)?)
+    } else {
+        Box::new(Lines::open(input, at)?)
+    })
+}
+
+/// The first bytes of a file, and the file from its beginning on.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn peek(mut input: Input) -> Result<(Vec<u8>, Input), FileError> {
+    let mut beginning = Vec::new();
+    input
+        .by_ref()
+        .take(BEGINNING_BYTES)
+        .read_to_end(&mut beginning)?;
+    let input = match input {
+        Input::Plain(mut file) => {
+            file.rewind()?;
+            Input::Plain(file)
+        }
+        Input::Stream(stream) => {
+            let again = Cursor::new(beginning.clone());
+            Input::Stream(Box::new(again.chain(stream)))
+        }
+    };
+    Ok((beginning, input))
+}
