@@ -1,6 +1,6 @@
 //! The formats by name.
 
-use crate::mapping::{Captured, Mixpanel};
+use crate::mapping::{Amplitude, Captured, Mixpanel};
 use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 
 /// A format of files of events.
@@ -10,11 +10,13 @@ pub enum Format {
     Captured,
     /// Mixpanel's raw export: lines of JSON.
     Mixpanel,
+    /// Amplitude's export: lines of JSON.
+    Amplitude,
 }
 
 impl Format {
     /// All of them, as a user is shown them.
-    pub const ALL: &[Self] = &[Self::Captured, Self::Mixpanel];
+    pub const ALL: &[Self] = &[Self::Captured, Self::Mixpanel, Self::Amplitude];
 
     /// What a user calls it.
     #[must_use]
@@ -22,6 +24,7 @@ impl Format {
         match self {
             Self::Captured => "captured",
             Self::Mixpanel => "mixpanel",
+            Self::Amplitude => "amplitude",
         }
     }
 
@@ -45,7 +48,7 @@ impl Format {
         _options: &Options,
     ) -> Result<Box<dyn Framing>, FileError> {
         match self {
-            Self::Captured | Self::Mixpanel => framing::json(input, at),
+            Self::Captured | Self::Mixpanel | Self::Amplitude => framing::json(input, at),
         }
     }
 
@@ -57,6 +60,7 @@ impl Format {
         Ok(match self {
             Self::Captured => Box::new(Captured),
             Self::Mixpanel => Box::new(Mixpanel::new(options)?),
+            Self::Amplitude => Box::new(Amplitude::new(options)?),
         })
     }
 }

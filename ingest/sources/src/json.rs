@@ -98,6 +98,11 @@ impl<'a> Object<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
+    /// All members, their names owned by whom the values are.
+    pub(crate) fn into_members(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
+        self.0
+    }
+
     /// A member that is a text, or a number as its digits; neither blank.
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).and_then(text)

@@ -1,9 +1,13 @@
 //! From one tool's records to events.
 
+mod amplitude;
+mod bag;
 mod captured;
+mod generated;
 mod mixpanel;
 mod times;
 
+pub(crate) use amplitude::Amplitude;
 pub use captured::Captured;
 pub(crate) use mixpanel::Mixpanel;
 pub(crate) use times::Times;

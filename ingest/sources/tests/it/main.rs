@@ -12,5 +12,6 @@
     reason = "tests"
 )]
 
+mod amplitude;
 mod mixpanel;
 mod support;

@@ -1,0 +1,106 @@
+//! Events that a source only implies: that two ids are one person's, and what a group is like.
+//!
+//! Each is a function of what it says and of the day or hour, never of the record that gave it away, so that it is one
+//! row however often it is given: uuid, time and all. What was given lately is left out, which saves nearly all.
+
+use crate::Events;
+use crate::mapping::stamp;
+use millrace_rows::Micros;
+use serde_json::value::RawValue;
+use std::collections::HashSet;
+use xxhash_rust::xxh3::xxh3_128;
+
+const MICROS_PER_HOUR: i64 = 3_600_000_000;
+const MICROS_PER_DAY: i64 = 24 * MICROS_PER_HOUR;
+/// How many are remembered before all are forgotten: some 16 MiB.
+const RECENT_MAX: usize = 500_000;
+
+/// Makes them, and remembers which it made.
+pub(crate) struct Generated {
+    source: &'static str,
+    recent: HashSet<u128>,
+}
+
+impl Generated {
+    pub(crate) fn new(source: &'static str) -> Self {
+        Self {
+            source,
+            recent: HashSet::new(),
+        }
+    }
+
+    /// Says that a person has two ids, once for each day on which a record does.
+    pub(crate) fn identify(
+        &mut self,
+        known: &str,
+        anonymous: &str,
+        at: Micros,
+        events: &mut Events,
+    ) {
+        let day = floor(at, MICROS_PER_DAY);
+        let of_day = day.0.to_be_bytes();
+        let key: [&[u8]; 4] = [
+            b"$identify",
+            known.as_bytes(),
+            anonymous.as_bytes(),
+            &of_day,
+        ];
+        if known == anonymous || !self.is_new(&key) {
+            return;
+        }
+        let mut event = events.begin("$identify", known, day);
+        event.key(&key).property("$anon_distinct_id", anonymous);
+        stamp(&mut event, self.source);
+        event.end();
+        events.note("generated_identify");
+    }
+
+    /// Says what a group is like, once for each hour in which a record does.
+    pub(crate) fn group(
+        &mut self,
+        group: (&str, &str),
+        properties: &RawValue,
+        at: Micros,
+        events: &mut Events,
+    ) {
+        let (group_type, group_key) = group;
+        let hour = floor(at, MICROS_PER_HOUR);
+        let key: [&[u8]; 5] = [
+            b"$groupidentify",
+            group_type.as_bytes(),
+            group_key.as_bytes(),
+            properties.get().as_bytes(),
+            &hour.0.to_be_bytes(),
+        ];
+        if !self.is_new(&key) {
+            return;
+        }
+        // A group is nobody's: it has an id of its own, as our libraries give it.
+        let distinct_id = format!("${group_type}_{group_key}");
+        let mut event = events.begin("$groupidentify", &distinct_id, hour);
+        event
+            .key(&key)
+            .property("$group_type", group_type)
+            .property("$group_key", group_key)
+            .property("$group_set", properties);
+        stamp(&mut event, self.source);
+        event.end();
+        events.note("generated_groupidentify");
+    }
+
+    fn is_new(&mut self, key: &[&[u8]]) -> bool {
+        let mut text = Vec::new();
+        for part in key {
+            text.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            text.extend_from_slice(part);
+        }
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.clear();
+        }
+        self.recent.insert(xxh3_128(&text))
+    }
+}
+
+fn floor(at: Micros, unit_micros: i64) -> Micros {
+    Micros(at.0 - at.0.rem_euclid(unit_micros))
+}
