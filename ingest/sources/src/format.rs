@@ -1,6 +1,6 @@
 //! The formats by name.
 
-use crate::mapping::{Amplitude, Captured, Mixpanel};
+use crate::mapping::{Amplitude, Captured, Mixpanel, Segment};
 use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 
 /// A format of files of events.
@@ -12,11 +12,21 @@ pub enum Format {
     Mixpanel,
     /// Amplitude's export: lines of JSON.
     Amplitude,
+    /// Segment's archives: lines of JSON.
+    Segment,
+    /// RudderStack's archives: lines of JSON.
+    Rudderstack,
 }
 
 impl Format {
     /// All of them, as a user is shown them.
-    pub const ALL: &[Self] = &[Self::Captured, Self::Mixpanel, Self::Amplitude];
+    pub const ALL: &[Self] = &[
+        Self::Captured,
+        Self::Mixpanel,
+        Self::Amplitude,
+        Self::Segment,
+        Self::Rudderstack,
+    ];
 
     /// What a user calls it.
     #[must_use]
@@ -25,6 +35,8 @@ impl Format {
             Self::Captured => "captured",
             Self::Mixpanel => "mixpanel",
             Self::Amplitude => "amplitude",
+            Self::Segment => "segment",
+            Self::Rudderstack => "rudderstack",
         }
     }
 
@@ -48,7 +60,11 @@ impl Format {
         _options: &Options,
     ) -> Result<Box<dyn Framing>, FileError> {
         match self {
-            Self::Captured | Self::Mixpanel | Self::Amplitude => framing::json(input, at),
+            Self::Captured
+            | Self::Mixpanel
+            | Self::Amplitude
+            | Self::Segment
+            | Self::Rudderstack => framing::json(input, at),
         }
     }
 
@@ -61,6 +77,7 @@ impl Format {
             Self::Captured => Box::new(Captured),
             Self::Mixpanel => Box::new(Mixpanel::new(options)?),
             Self::Amplitude => Box::new(Amplitude::new(options)?),
+            Self::Segment | Self::Rudderstack => Box::new(Segment::new(self.name(), options)?),
         })
     }
 }

@@ -5,11 +5,13 @@ mod bag;
 mod captured;
 mod generated;
 mod mixpanel;
+mod segment;
 mod times;
 
 pub(crate) use amplitude::Amplitude;
 pub use captured::Captured;
 pub(crate) use mixpanel::Mixpanel;
+pub(crate) use segment::Segment;
 pub(crate) use times::Times;
 
 use crate::EventWriter;

@@ -14,4 +14,5 @@
 
 mod amplitude;
 mod mixpanel;
+mod segment;
 mod support;

@@ -1,0 +1,305 @@
+//! Archives of Segment and RudderStack: the calls of their libraries as they came, one a line.
+
+use super::bag::{Bag, Given};
+use super::{Times, stamp};
+use crate::json::{self, Object};
+use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, instant};
+use millrace_rows::Micros;
+use std::borrow::Cow;
+
+/// What libraries say of where they ran: group, field, and our name.
+const CONTEXT: [(&str, &str, &str); 34] = [
+    ("app", "build", "$app_build"),
+    ("app", "name", "$app_name"),
+    ("app", "namespace", "$app_namespace"),
+    ("app", "version", "$app_version"),
+    ("campaign", "content", "utm_content"),
+    ("campaign", "medium", "utm_medium"),
+    ("campaign", "name", "utm_campaign"),
+    ("campaign", "source", "utm_source"),
+    ("campaign", "term", "utm_term"),
+    ("device", "id", "$device_id"),
+    ("device", "manufacturer", "$device_manufacturer"),
+    ("device", "model", "$device_model"),
+    ("device", "name", "$device_name"),
+    ("device", "type", "$device_type"),
+    ("library", "name", "$lib"),
+    ("library", "version", "$lib_version"),
+    ("location", "city", "$geoip_city_name"),
+    ("location", "country", "$geoip_country_name"),
+    ("location", "latitude", "$geoip_latitude"),
+    ("location", "longitude", "$geoip_longitude"),
+    ("location", "region", "$geoip_subdivision_1_name"),
+    ("network", "bluetooth", "$network_bluetooth"),
+    ("network", "carrier", "$network_carrier"),
+    ("network", "cellular", "$network_cellular"),
+    ("network", "wifi", "$network_wifi"),
+    ("os", "name", "$os"),
+    ("os", "version", "$os_version"),
+    ("page", "path", "$pathname"),
+    ("page", "referrer", "$referrer"),
+    ("page", "title", "title"),
+    ("page", "url", "$current_url"),
+    ("screen", "density", "$screen_density"),
+    ("screen", "height", "$screen_height"),
+    ("screen", "width", "$screen_width"),
+];
+/// The same, for what is in no group.
+const CONTEXT_SINGLE: [(&str, &str); 4] = [
+    ("ip", "$ip"),
+    ("locale", "$locale"),
+    ("timezone", "$timezone"),
+    ("userAgent", "$raw_user_agent"),
+];
+/// Properties of calls to `page` that have a name here.
+const PAGE: [(&str, &str); 3] = [
+    ("path", "$pathname"),
+    ("referrer", "$referrer"),
+    ("url", "$current_url"),
+];
+
+/// See the module.
+pub(crate) struct Segment {
+    source: &'static str,
+    times: Times,
+    skips_nobodys: bool,
+    group_type: String,
+}
+
+impl Segment {
+    /// For archives of `source`.
+    pub(crate) fn new(source: &'static str, options: &Options) -> Result<Self, OptionsError> {
+        Ok(Self {
+            source,
+            times: Times::new(options)?,
+            skips_nobodys: options.skip_without_distinct_id,
+            group_type: options.group_type.clone(),
+        })
+    }
+
+    /// When it happened: as corrected by the tool, or as we correct the client's clock by the way it was off when
+    /// it sent the call.
+    fn time(&self, record: &Object<'_>, events: &mut Events) -> Result<Micros, RecordError> {
+        if let Some(text) = record.text("timestamp") {
+            return self.times.iso("timestamp", &text);
+        }
+        let read = |field| {
+            let text = record.text(field);
+            text.map(|text| self.times.iso(field, &text)).transpose()
+        };
+        let (original, sent) = (read("originalTimestamp")?, read("sentAt")?);
+        let received = read("receivedAt")?;
+        let at = match (original, sent, received) {
+            (Some(original), Some(sent), Some(received)) => {
+                let at = original.plus_micros(received.0 - sent.0);
+                Some(if at.0 < 0 { original } else { at })
+            }
+            (original, _, received) => original.or(received),
+        };
+        let at = at.ok_or_else(|| instant::missing("timestamp"))?;
+        events.note("time_of_another_field");
+        Ok(at)
+    }
+
+    /// The type of the group that a call or its context speaks of.
+    fn group_type<'a>(&'a self, traits: &Object<'a>) -> Cow<'a, str> {
+        let named = traits
+            .text("groupType")
+            .or_else(|| traits.text("group_type"));
+        named.unwrap_or(Cow::Borrowed(&self.group_type))
+    }
+}
+
+/// A call, as far as all have the same.
+struct Call<'a> {
+    record: Object<'a>,
+    context: Object<'a>,
+    properties: Object<'a>,
+    traits: Object<'a>,
+    user: Option<Cow<'a, str>>,
+    anonymous: Option<Cow<'a, str>>,
+}
+
+impl Mapping for Segment {
+    fn map(&mut self, raw: &[u8], events: &mut Events) -> Result<(), RecordError> {
+        let record: Object<'_> = json::read(raw)?;
+        let call = Call {
+            context: record.object("context"),
+            properties: record.object("properties"),
+            traits: record.object("traits"),
+            user: record.text("userId"),
+            anonymous: record.text("anonymousId"),
+            record,
+        };
+        let kind = call.record.text("type").unwrap_or_default();
+        let name = call.event_name(&kind)?;
+        let at = self.time(&call.record, events)?;
+        let Some(distinct_id) = call.user.as_ref().or(call.anonymous.as_ref()) else {
+            if self.skips_nobodys {
+                events.note("skipped_without_distinct_id");
+                return Ok(());
+            }
+            return Err(RecordError::missing_distinct_id("userId, anonymousId"));
+        };
+        let bag = self.properties(&kind, &call)?;
+        if kind != "track" {
+            events.note("renamed_event");
+        }
+        let mut event = events.begin(&name, distinct_id, at);
+        if let Some(message_id) = call.record.text("messageId") {
+            event.key(&[kind.as_bytes(), message_id.as_bytes()]);
+        }
+        bag.write(&mut event);
+        call.write_person(&kind, &mut event);
+        self.write_groups(&kind, &call, &mut event);
+        stamp(&mut event, self.source);
+        event.end();
+        Ok(())
+    }
+}
+
+impl Segment {
+    /// The event's properties.
+    fn properties<'a>(&'a self, kind: &str, call: &Call<'a>) -> Result<Bag<'a>, RecordError> {
+        let mut bag = Bag::default();
+        match kind {
+            "identify" if call.user.is_some() => {
+                let anonymous = call.anonymous.clone();
+                let other = anonymous.filter(|anonymous| Some(anonymous) != call.user.as_ref());
+                bag.put_text("$anon_distinct_id", other);
+            }
+            "alias" => {
+                let previous = call
+                    .record
+                    .text("previousId")
+                    .or_else(|| call.anonymous.clone());
+                let previous = previous.ok_or_else(|| missing("previousId"))?;
+                bag.put_text("alias", Some(previous));
+            }
+            "group" => {
+                let key = call
+                    .record
+                    .text("groupId")
+                    .ok_or_else(|| missing("groupId"))?;
+                bag.put_text("$group_type", Some(self.group_type(&call.traits)));
+                bag.put_text("$group_key", Some(key));
+                bag.put_raw("$group_set", call.record.get("traits"));
+            }
+            _ => {}
+        }
+        let is_page = kind == "page";
+        for (name, value) in call.record.object("properties").into_members() {
+            let ours = PAGE.iter().find(|(theirs, _)| is_page && *theirs == name);
+            match ours {
+                Some((_, ours)) if call.properties.has(ours) => {}
+                Some((_, ours)) => bag.put(*ours, Given::Raw(value)),
+                None => bag.put(name, Given::Raw(value)),
+            }
+        }
+        if matches!(kind, "page" | "screen") {
+            let name = if kind == "screen" {
+                "$screen_name"
+            } else {
+                "name"
+            };
+            bag.put_raw(name, call.record.get("name"));
+            bag.put_raw("category", call.record.get("category"));
+        }
+        call.add_context(&mut bag);
+        Ok(bag)
+    }
+
+    /// `$groups` of the call, or of its context.
+    fn write_groups(&self, kind: &str, call: &Call<'_>, event: &mut EventWriter<'_>) {
+        let key = match kind {
+            "group" => call.record.text("groupId"),
+            _ => call.context.text("groupId"),
+        };
+        if let Some(key) = key {
+            let no_traits = Object::default();
+            let traits = if kind == "group" {
+                &call.traits
+            } else {
+                &no_traits
+            };
+            event.property(
+                "$groups",
+                &super::Members(&[(self.group_type(traits), key)]),
+            );
+        }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// What the event is called here.
+    fn event_name(&self, kind: &str) -> Result<Cow<'a, str>, RecordError> {
+        Ok(Cow::Borrowed(match kind {
+            "track" => {
+                let name = self.record.text("event");
+                return name.ok_or_else(|| RecordError::missing_event("event"));
+            }
+            "page" => "$pageview",
+            "screen" => "$screen",
+            "identify" if self.user.is_some() => "$identify",
+            // Properties of somebody who is not known yet.
+            "identify" => "$set",
+            "group" => "$groupidentify",
+            "alias" => "$create_alias",
+            _ => {
+                return Err(RecordError::new(
+                    "invalid_record",
+                    Some("type"),
+                    "`type` is none of track, page, screen, identify, group and alias.",
+                ));
+            }
+        }))
+    }
+
+    /// What the library said of where it ran, unless the call itself says it.
+    fn add_context(&self, bag: &mut Bag<'a>) {
+        let mut group = ("", Object::default());
+        for (theirs, field, ours) in CONTEXT {
+            if group.0 != theirs {
+                group = (theirs, self.context.object(theirs));
+            }
+            add(bag, ours, &group.1, field);
+        }
+        for (field, ours) in CONTEXT_SINGLE {
+            add(bag, ours, &self.context, field);
+        }
+        add(bag, "$ip", &self.record, "request_ip");
+        if self.user.is_some()
+            && let Some(anonymous) = &self.anonymous
+        {
+            bag.put_new("$device_id", Given::Text(anonymous.clone()));
+        }
+    }
+
+    /// What the call says of the person: the traits of `identify`, and those that libraries send along.
+    fn write_person(&self, kind: &str, event: &mut EventWriter<'_>) {
+        let mut set = Bag::default();
+        if kind == "identify" {
+            for (name, value) in self.record.object("traits").into_members() {
+                set.put(name, Given::Raw(value));
+            }
+        }
+        for (name, value) in self.context.object("traits").into_members() {
+            set.put_new(name, Given::Raw(value));
+        }
+        set.write_set(event);
+    }
+}
+
+fn add<'a>(bag: &mut Bag<'a>, ours: &'static str, from: &Object<'a>, field: &str) {
+    if let Some(value) = from.get(field).filter(|value| value.get() != "\"\"") {
+        bag.put_new(ours, Given::Raw(value));
+    }
+}
+
+fn missing(field: &'static str) -> RecordError {
+    RecordError::new(
+        "invalid_record",
+        Some(field),
+        format!("The call has no `{field}`, without which it says nothing."),
+    )
+}
