@@ -17,6 +17,14 @@ impl RecordError {
         }
     }
 
+    /// The same error of a field in which JSON stands.
+    pub(crate) fn of(self, field: &'static str) -> Self {
+        Self {
+            field: Some(Cow::Borrowed(field)),
+            ..self
+        }
+    }
+
     /// A record without a name for its event.
     pub(crate) fn missing_event(field: &'static str) -> Self {
         Self::new(

@@ -1,6 +1,7 @@
 //! The formats by name.
 
-use crate::mapping::{Amplitude, Captured, Mixpanel, Segment};
+use crate::framing::Lines;
+use crate::mapping::{Amplitude, Captured, Mixpanel, Segment, Snowplow};
 use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 
 /// A format of files of events.
@@ -16,6 +17,8 @@ pub enum Format {
     Segment,
     /// RudderStack's archives: lines of JSON.
     Rudderstack,
+    /// Snowplow's enriched events: lines of columns between tabs.
+    Snowplow,
 }
 
 impl Format {
@@ -26,6 +29,7 @@ impl Format {
         Self::Amplitude,
         Self::Segment,
         Self::Rudderstack,
+        Self::Snowplow,
     ];
 
     /// What a user calls it.
@@ -37,6 +41,7 @@ impl Format {
             Self::Amplitude => "amplitude",
             Self::Segment => "segment",
             Self::Rudderstack => "rudderstack",
+            Self::Snowplow => "snowplow",
         }
     }
 
@@ -65,6 +70,7 @@ impl Format {
             | Self::Amplitude
             | Self::Segment
             | Self::Rudderstack => framing::json(input, at),
+            Self::Snowplow => Ok(Box::new(Lines::open(input, at)?)),
         }
     }
 
@@ -77,6 +83,7 @@ impl Format {
             Self::Captured => Box::new(Captured),
             Self::Mixpanel => Box::new(Mixpanel::new(options)?),
             Self::Amplitude => Box::new(Amplitude::new(options)?),
+            Self::Snowplow => Box::new(Snowplow::new(options)?),
             Self::Segment | Self::Rudderstack => Box::new(Segment::new(self.name(), options)?),
         })
     }

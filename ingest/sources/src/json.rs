@@ -19,14 +19,7 @@ const MEMBERS_USUAL: usize = 48;
 /// # Errors
 /// `invalid_utf8`, `invalid_json`, `json_too_deep`; `invalid_record` when it is JSON of another form.
 pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordError> {
-    let text = simdutf8::basic::from_utf8(raw).map_err(|_| {
-        let at = std::str::from_utf8(raw).map_or_else(|error| error.valid_up_to(), str::len);
-        RecordError::new(
-            "invalid_utf8",
-            None,
-            format!("The record is not UTF-8 from its byte {at} on. Convert the file to UTF-8."),
-        )
-    })?;
+    let text = utf8(raw)?;
     check_depth(raw)?;
     serde_json::from_str(text).map_err(|error| match error.classify() {
         Category::Data => RecordError::new(
@@ -39,6 +32,21 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordErr
             None,
             format!("The record is not JSON: {error}."),
         ),
+    })
+}
+
+/// The characters of a record.
+///
+/// # Errors
+/// `invalid_utf8`.
+pub(crate) fn utf8(raw: &[u8]) -> Result<&str, RecordError> {
+    simdutf8::basic::from_utf8(raw).map_err(|_| {
+        let at = std::str::from_utf8(raw).map_or_else(|error| error.valid_up_to(), str::len);
+        RecordError::new(
+            "invalid_utf8",
+            None,
+            format!("The record is not UTF-8 from its byte {at} on. Convert the file to UTF-8."),
+        )
     })
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Given<'a> {
     Digits(#[serde(serialize_with = "digits")] &'a str),
     /// Yes or no.
     Flag(bool),
+    /// Several, as they stood.
+    List(Vec<&'a RawValue>),
 }
 
 /// A number as it is spelt; what is none becomes null.
@@ -38,6 +40,11 @@ impl<'a> Bag<'a> {
             Some((_, place)) => *place = value,
             None => self.0.push((name, value)),
         }
+    }
+
+    /// Adds a property that is known not to be there.
+    pub(crate) fn push(&mut self, name: impl Into<Cow<'a, str>>, value: Given<'a>) {
+        self.0.push((name.into(), value));
     }
 
     /// Adds a property unless there is one of this name.

@@ -6,12 +6,15 @@ mod captured;
 mod generated;
 mod mixpanel;
 mod segment;
+mod snowplow;
+mod snowplow_columns;
 mod times;
 
 pub(crate) use amplitude::Amplitude;
 pub use captured::Captured;
 pub(crate) use mixpanel::Mixpanel;
 pub(crate) use segment::Segment;
+pub(crate) use snowplow::Snowplow;
 pub(crate) use times::Times;
 
 use crate::EventWriter;

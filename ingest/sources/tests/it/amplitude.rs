@@ -99,6 +99,16 @@ fn columns_have_our_names() {
             json!("Web"),
         ),
         (json!({"platform": ""}), "$amplitude_platform", Value::Null),
+    ];
+    for (columns, name, expected) in table {
+        let event = mapped(columns.clone());
+        assert_eq!(*event.property(name), expected, "{columns}");
+    }
+}
+
+#[test]
+fn properties_have_our_names_too() {
+    let table = [
         (
             json!({"event_properties": {"[Amplitude] Page URL": "u"}}),
             "$current_url",

@@ -15,4 +15,5 @@
 mod amplitude;
 mod mixpanel;
 mod segment;
+mod snowplow;
 mod support;
