@@ -1,7 +1,7 @@
 //! The formats by name.
 
 use crate::framing::Lines;
-use crate::mapping::{Amplitude, Captured, Mixpanel, Segment, Snowplow};
+use crate::mapping::{Amplitude, Captured, GoogleAnalytics, Mixpanel, Rows, Segment, Snowplow};
 use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 
 /// A format of files of events.
@@ -19,6 +19,10 @@ pub enum Format {
     Rudderstack,
     /// Snowplow's enriched events: lines of columns between tabs.
     Snowplow,
+    /// Google Analytics 4 as BigQuery exports it: lines of JSON.
+    GoogleAnalytics,
+    /// Rows of an events table in ClickHouse, ours or PostHog's: lines of JSON (`JSONEachRow`).
+    Clickhouse,
 }
 
 impl Format {
@@ -30,6 +34,8 @@ impl Format {
         Self::Segment,
         Self::Rudderstack,
         Self::Snowplow,
+        Self::GoogleAnalytics,
+        Self::Clickhouse,
     ];
 
     /// What a user calls it.
@@ -42,6 +48,8 @@ impl Format {
             Self::Segment => "segment",
             Self::Rudderstack => "rudderstack",
             Self::Snowplow => "snowplow",
+            Self::GoogleAnalytics => "google-analytics",
+            Self::Clickhouse => "clickhouse",
         }
     }
 
@@ -69,7 +77,9 @@ impl Format {
             | Self::Mixpanel
             | Self::Amplitude
             | Self::Segment
-            | Self::Rudderstack => framing::json(input, at),
+            | Self::Rudderstack
+            | Self::GoogleAnalytics
+            | Self::Clickhouse => framing::json(input, at),
             Self::Snowplow => Ok(Box::new(Lines::open(input, at)?)),
         }
     }
@@ -83,6 +93,8 @@ impl Format {
             Self::Captured => Box::new(Captured),
             Self::Mixpanel => Box::new(Mixpanel::new(options)?),
             Self::Amplitude => Box::new(Amplitude::new(options)?),
+            Self::GoogleAnalytics => Box::new(GoogleAnalytics::new(options)?),
+            Self::Clickhouse => Box::new(Rows::of_clickhouse(options)?),
             Self::Snowplow => Box::new(Snowplow::new(options)?),
             Self::Segment | Self::Rudderstack => Box::new(Segment::new(self.name(), options)?),
         })

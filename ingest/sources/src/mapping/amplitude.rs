@@ -252,7 +252,7 @@ fn filled<'a>(record: &Object<'a>, column: &str) -> Option<&'a RawValue> {
 fn whole_number(value: &RawValue) -> Given<'_> {
     let inner = value.get().trim_matches('"');
     match inner.parse::<i64>() {
-        Ok(number) if number.to_string() == inner => Given::Digits(inner),
+        Ok(number) if number.to_string() == inner => Given::Number(inner.into()),
         _ => Given::Raw(value),
     }
 }

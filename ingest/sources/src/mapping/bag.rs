@@ -2,7 +2,7 @@
 
 use crate::EventWriter;
 use crate::json;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(crate) enum Given<'a> {
     /// A text.
     Text(Cow<'a, str>),
     /// A number in JSON's spelling.
-    Digits(#[serde(serialize_with = "digits")] &'a str),
+    Number(#[serde(serialize_with = "number")] Cow<'a, str>),
     /// Yes or no.
     Flag(bool),
     /// Several, as they stood.
@@ -23,8 +23,8 @@ pub(crate) enum Given<'a> {
 }
 
 /// A number as it is spelt; what is none becomes null.
-fn digits<S: serde::Serializer>(digits: &&str, serializer: S) -> Result<S::Ok, S::Error> {
-    let raw: Option<&RawValue> = serde_json::from_str(digits).ok();
+fn number<S: Serializer>(spelt: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let raw: Option<&RawValue> = serde_json::from_str(spelt).ok();
     raw.serialize(serializer)
 }
 
@@ -105,7 +105,7 @@ impl<'a> Bag<'a> {
 }
 
 impl Serialize for Bag<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }

@@ -3,7 +3,9 @@
 mod amplitude;
 mod bag;
 mod captured;
+mod columns;
 mod generated;
+mod google_analytics;
 mod mixpanel;
 mod segment;
 mod snowplow;
@@ -12,6 +14,8 @@ mod times;
 
 pub(crate) use amplitude::Amplitude;
 pub use captured::Captured;
+pub(crate) use columns::Rows;
+pub(crate) use google_analytics::GoogleAnalytics;
 pub(crate) use mixpanel::Mixpanel;
 pub(crate) use segment::Segment;
 pub(crate) use snowplow::Snowplow;

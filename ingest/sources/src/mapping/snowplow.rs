@@ -191,7 +191,7 @@ impl<'a> Row<'a> {
             }
             let value = match column.kind {
                 Kind::Text => Given::Text(Cow::Borrowed(*field)),
-                Kind::Number if is_number(field) => Given::Digits(field),
+                Kind::Number if is_number(field) => Given::Number(Cow::Borrowed(*field)),
                 Kind::Number => Given::Text(Cow::Borrowed(*field)),
                 Kind::Flag => Given::Flag(matches!(*field, "1" | "true")),
                 Kind::Contexts | Kind::Unstruct | Kind::Gone => continue,

@@ -13,6 +13,8 @@
 )]
 
 mod amplitude;
+mod clickhouse;
+mod google_analytics;
 mod mixpanel;
 mod segment;
 mod snowplow;

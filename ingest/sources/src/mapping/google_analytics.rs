@@ -1,0 +1,231 @@
+//! Google Analytics 4, as it exports to BigQuery: a row an event, its parameters as pairs of a name and a value that
+//! is one of four by its type.
+//!
+//! BigQuery writes whole numbers as texts; they become numbers again, as a parameter's type says which they are.
+
+use super::bag::{Bag, Given};
+use super::{Times, stamp};
+use crate::json::{self, Object};
+use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, instant};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Parameters of the event that have a name here.
+const PARAMETERS: [(&str, &str); 8] = [
+    ("campaign", "utm_campaign"),
+    ("content", "utm_content"),
+    ("medium", "utm_medium"),
+    ("page_location", "$current_url"),
+    ("page_referrer", "$referrer"),
+    ("page_title", "title"),
+    ("source", "utm_source"),
+    ("term", "utm_term"),
+];
+/// Columns in columns: the way to them, and our name.
+const NESTED: [(&[&str], &str); 30] = [
+    (&["app_info", "id"], "$app_namespace"),
+    (&["app_info", "install_source"], "ga_install_source"),
+    (&["app_info", "version"], "$app_version"),
+    (&["collected_traffic_source", "dclid"], "dclid"),
+    (&["collected_traffic_source", "gclid"], "gclid"),
+    (
+        &["collected_traffic_source", "manual_campaign_name"],
+        "utm_campaign",
+    ),
+    (
+        &["collected_traffic_source", "manual_content"],
+        "utm_content",
+    ),
+    (&["collected_traffic_source", "manual_medium"], "utm_medium"),
+    (&["collected_traffic_source", "manual_source"], "utm_source"),
+    (&["collected_traffic_source", "manual_term"], "utm_term"),
+    (&["device", "browser"], "$browser"),
+    (&["device", "browser_version"], "$browser_version"),
+    (&["device", "language"], "$browser_language"),
+    (&["device", "mobile_brand_name"], "$device_manufacturer"),
+    (&["device", "mobile_marketing_name"], "$device_name"),
+    (&["device", "mobile_model_name"], "$device_model"),
+    (&["device", "operating_system"], "$os"),
+    (&["device", "operating_system_version"], "$os_version"),
+    (&["device", "web_info", "browser"], "$browser"),
+    (
+        &["device", "web_info", "browser_version"],
+        "$browser_version",
+    ),
+    (&["device", "web_info", "hostname"], "$host"),
+    (&["geo", "city"], "$geoip_city_name"),
+    (&["geo", "continent"], "$geoip_continent_name"),
+    (&["geo", "country"], "$geoip_country_name"),
+    (&["geo", "metro"], "ga_metro"),
+    (&["geo", "region"], "$geoip_subdivision_1_name"),
+    (&["platform"], "platform"),
+    (&["stream_id"], "ga_stream_id"),
+    (&["ecommerce"], "ecommerce"),
+    (&["items"], "items"),
+];
+/// What brought the person here first.
+const FIRST: [(&str, &str); 3] = [
+    ("medium", "$initial_utm_medium"),
+    ("name", "$initial_utm_campaign"),
+    ("source", "$initial_utm_source"),
+];
+/// What makes a row one among those of its batch.
+const IN_BATCH: [&str; 6] = [
+    "user_pseudo_id",
+    "event_timestamp",
+    "event_name",
+    "batch_page_id",
+    "batch_ordering_id",
+    "batch_event_index",
+];
+
+/// See the module.
+pub(crate) struct GoogleAnalytics {
+    times: Times,
+    skips_nobodys: bool,
+}
+
+impl GoogleAnalytics {
+    pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
+        Ok(Self {
+            times: Times::new(options)?,
+            skips_nobodys: options.skip_without_distinct_id,
+        })
+    }
+}
+
+impl Mapping for GoogleAnalytics {
+    fn map(&mut self, raw: &[u8], events: &mut Events) -> Result<(), RecordError> {
+        let row: Object<'_> = json::read(raw)?;
+        let name = row
+            .text("event_name")
+            .ok_or_else(|| RecordError::missing_event("event_name"))?;
+        let time = row
+            .text("event_timestamp")
+            .ok_or_else(|| instant::missing("event_timestamp"))?;
+        let at = self.times.epoch("event_timestamp", &time)?;
+        let id = row.text("user_id").or_else(|| row.text("user_pseudo_id"));
+        let Some(distinct_id) = id else {
+            if self.skips_nobodys {
+                events.note("skipped_without_distinct_id");
+                return Ok(());
+            }
+            return Err(RecordError::missing_distinct_id("user_id, user_pseudo_id"));
+        };
+        let ours = match &*name {
+            "page_view" => "$pageview",
+            "screen_view" => "$screen",
+            other => other,
+        };
+        if ours != name {
+            events.note("renamed_event");
+        }
+        let bag = properties(&row);
+        let mut event = events.begin(ours, &distinct_id, at);
+        identify(&mut event, &row);
+        bag.write(&mut event);
+        write_person(&mut event, &row);
+        stamp(&mut event, "google-analytics");
+        event.end();
+        Ok(())
+    }
+}
+
+/// Google gives events no id. Since 2024 a row says which it is of its batch; of older ones two may be equal in all
+/// that could tell them apart, so there the record is the id.
+fn identify(event: &mut EventWriter<'_>, row: &Object<'_>) {
+    let has_place =
+        row.get("batch_event_index").is_some() && row.get("batch_ordering_id").is_some();
+    if has_place {
+        let parts = IN_BATCH.map(|column| row.text(column).unwrap_or_default());
+        event.key(&parts.each_ref().map(|part| part.as_bytes()));
+    }
+}
+
+fn properties<'a>(row: &Object<'a>) -> Bag<'a> {
+    let mut bag = Bag::default();
+    for (name, value) in pairs(row, "event_params") {
+        let ours = PARAMETERS.iter().find(|(theirs, _)| *theirs == name);
+        match ours {
+            Some((_, ours)) => bag.put(*ours, value),
+            None => bag.put(name, value),
+        }
+    }
+    for (way, ours) in NESTED {
+        if let Some(value) = find(row, way).filter(|value| !is_empty(value)) {
+            bag.put_new(ours, Given::Raw(value));
+        }
+    }
+    let kind = find(row, &["device", "category"]).and_then(json::text);
+    bag.put_text("$device_type", kind.map(capitalized));
+    bag.put_text("$device_id", row.text("user_pseudo_id"));
+    if let Some(value) = row.text("event_value_in_usd") {
+        bag.put("ga_value_in_usd", number(value));
+    }
+    bag
+}
+
+/// The pairs of a column, each with the value that it has.
+fn pairs<'a>(row: &Object<'a>, column: &str) -> Vec<(Cow<'a, str>, Given<'a>)> {
+    let list = row.get(column).map(json::array).unwrap_or_default();
+    let pair = |pair: &'a RawValue| {
+        let pair = json::object(pair);
+        Some((pair.text("key")?, value(&pair.object("value"))?))
+    };
+    list.into_iter().filter_map(pair).collect()
+}
+
+/// The one of the four that is not null.
+fn value<'a>(value: &Object<'a>) -> Option<Given<'a>> {
+    if let Some(text) = value.get("string_value") {
+        return Some(Given::Raw(text));
+    }
+    let numbers = ["int_value", "double_value", "float_value"];
+    numbers
+        .iter()
+        .find_map(|field| value.text(field))
+        .map(number)
+}
+
+/// A number, also where BigQuery has written it as a text; `NaN` and such stay texts.
+fn number(text: Cow<'_, str>) -> Given<'_> {
+    match serde_json::from_str::<serde_json::Number>(&text) {
+        Ok(_) => Given::Number(text),
+        Err(_) => Given::Text(text),
+    }
+}
+
+fn find<'a>(row: &Object<'a>, way: &[&str]) -> Option<&'a RawValue> {
+    let (first, rest) = way.split_first()?;
+    let mut value = row.get(first)?;
+    for step in rest {
+        value = json::object(value).get(step)?;
+    }
+    Some(value)
+}
+
+/// What Google writes for what it does not know.
+fn is_empty(value: &RawValue) -> bool {
+    matches!(value.get(), "\"\"" | "\"(not set)\"" | "[]" | "{}")
+}
+
+fn capitalized(text: Cow<'_, str>) -> Cow<'_, str> {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}", first.to_uppercase(), letters.as_str()).into(),
+        None => text,
+    }
+}
+
+/// What becomes known of the person.
+fn write_person(event: &mut EventWriter<'_>, row: &Object<'_>) {
+    for (name, value) in pairs(row, "user_properties") {
+        event.set(&name, &value);
+    }
+    let first = row.object("traffic_source");
+    for (field, ours) in FIRST {
+        if let Some(value) = first.get(field).filter(|value| !is_empty(value)) {
+            event.set_once(ours, value);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Rows of Google Analytics' export to BigQuery.
+
+use crate::support::{Mapped, map, refusal};
+use millrace_sources::{Format, Options};
+use serde_json::{Value, json};
+
+fn row(columns: Value) -> Value {
+    let mut row = json!({
+        "event_date": "20231015", "event_timestamp": "1697380200123456", "event_name": "add_to_cart",
+        "user_pseudo_id": "123.456"});
+    let base = row.as_object_mut().unwrap();
+    base.extend(columns.as_object().unwrap().clone());
+    base.retain(|_, value| *value != json!("REMOVE"));
+    row
+}
+
+fn mapped(columns: Value) -> Mapped {
+    map(Format::GoogleAnalytics, &Options::default(), &row(columns))
+}
+
+#[test]
+fn a_row_becomes_an_event() {
+    let event = mapped(json!({"event_params": [
+        {"key": "ga_session_id", "value": {"int_value": "1697380000"}},
+        {"key": "page_location", "value": {"string_value": "https://a.example/"}},
+        {"key": "price", "value": {"string_value": null, "int_value": null, "float_value": null, "double_value": 1.50}},
+        {"key": "odd", "value": {"double_value": "NaN"}},
+        {"key": "nothing", "value": {}}]}));
+    let expected = json!({
+        "event": "add_to_cart", "distinct_id": "123.456", "timestamp": "2023-10-15T14:30:00.123456Z",
+        "properties": {
+            "ga_session_id": 1_697_380_000, "$current_url": "https://a.example/", "price": 1.5, "odd": "NaN",
+            "$device_id": "123.456", "analytics_source": "google-analytics", "$geoip_disable": true,
+        },
+    });
+    assert_eq!(*event.one(), expected);
+    assert_eq!(event.ids, ["Record"]);
+}
+
+#[test]
+fn columns_have_our_names() {
+    let table = [
+        (
+            json!({"device": {"category": "mobile"}}),
+            "$device_type",
+            json!("Mobile"),
+        ),
+        (
+            json!({"device": {"operating_system": "iOS"}}),
+            "$os",
+            json!("iOS"),
+        ),
+        (
+            json!({"device": {"web_info": {"browser": "Safari"}}}),
+            "$browser",
+            json!("Safari"),
+        ),
+        (
+            json!({"device": {"web_info": {"hostname": "a.example"}}}),
+            "$host",
+            json!("a.example"),
+        ),
+        (
+            json!({"geo": {"country": "Peru"}}),
+            "$geoip_country_name",
+            json!("Peru"),
+        ),
+        (
+            json!({"geo": {"city": "(not set)"}}),
+            "$geoip_city_name",
+            Value::Null,
+        ),
+        (
+            json!({"app_info": {"version": "1.2"}}),
+            "$app_version",
+            json!("1.2"),
+        ),
+        (
+            json!({"collected_traffic_source": {"manual_source": "x"}}),
+            "utm_source",
+            json!("x"),
+        ),
+        (
+            json!({"items": [{"item_id": "1"}]}),
+            "items",
+            json!([{"item_id": "1"}]),
+        ),
+        (json!({"items": []}), "items", Value::Null),
+        (
+            json!({"ecommerce": {"transaction_id": "t"}}),
+            "ecommerce",
+            json!({"transaction_id": "t"}),
+        ),
+        (
+            json!({"event_value_in_usd": 2.5}),
+            "ga_value_in_usd",
+            json!(2.5),
+        ),
+        (
+            json!({"traffic_source": {"name": "(direct)", "medium": null}}),
+            "$set_once",
+            json!({"$initial_utm_campaign": "(direct)"}),
+        ),
+        (
+            json!({"user_properties": [{"key": "plan", "value": {"string_value": "pro", "set_timestamp_micros": "1"}}]}),
+            "$set",
+            json!({"plan": "pro"}),
+        ),
+    ];
+    for (columns, name, expected) in table {
+        assert_eq!(
+            *mapped(columns.clone()).property(name),
+            expected,
+            "{columns}"
+        );
+    }
+}
+
+#[test]
+fn events_that_have_a_name_here_get_it() {
+    for (theirs, ours) in [
+        ("page_view", "$pageview"),
+        ("screen_view", "$screen"),
+        ("first_visit", "first_visit"),
+    ] {
+        assert_eq!(mapped(json!({"event_name": theirs})).one()["event"], ours);
+    }
+}
+
+#[test]
+fn a_row_that_says_its_place_in_the_batch_has_an_id() {
+    let event =
+        mapped(json!({"batch_page_id": "9", "batch_ordering_id": "2", "batch_event_index": "1"}));
+    assert_eq!(
+        event.ids,
+        ["123.456 | 1697380200123456 | add_to_cart | 9 | 2 | 1"]
+    );
+}
+
+#[test]
+fn a_known_user_comes_before_the_device() {
+    let event = mapped(json!({"user_id": "user-1"}));
+    assert_eq!(
+        (&event.one()["distinct_id"], event.property("$device_id")),
+        (&json!("user-1"), &json!("123.456"))
+    );
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said() {
+    let table = [
+        (json!({"event_name": ""}), "missing_event", "event_name"),
+        (
+            json!({"event_timestamp": "REMOVE"}),
+            "missing_timestamp",
+            "event_timestamp",
+        ),
+        (
+            json!({"event_timestamp": "yesterday"}),
+            "invalid_timestamp",
+            "event_timestamp",
+        ),
+        (
+            json!({"user_pseudo_id": null}),
+            "missing_distinct_id",
+            "user_id, user_pseudo_id",
+        ),
+    ];
+    for (columns, code, field) in table {
+        let refused = refusal(Format::GoogleAnalytics, &Options::default(), &row(columns));
+        assert_eq!(refused, (code, Some(field.to_owned())));
+    }
+}
