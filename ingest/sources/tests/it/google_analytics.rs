@@ -80,6 +80,16 @@ fn columns_have_our_names() {
             "utm_source",
             json!("x"),
         ),
+    ];
+    for (columns, name, expected) in table {
+        let event = mapped(columns.clone());
+        assert_eq!(*event.property(name), expected, "{columns}");
+    }
+}
+
+#[test]
+fn what_was_sold_and_to_whom_is_kept() {
+    let table = [
         (
             json!({"items": [{"item_id": "1"}]}),
             "items",
