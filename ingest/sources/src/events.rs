@@ -43,6 +43,9 @@ pub struct Event {
     pub timestamp: Option<Micros>,
     /// What its uuid is made of.
     pub id: Id,
+    /// Whether the mapping made it beside what the record is, as it may again for another record: counts of the source
+    /// leave it out.
+    pub generated: bool,
 }
 
 /// The events of one record, and which rules made them. Cleared and used again for each record.
@@ -122,6 +125,7 @@ impl Events {
             timestamp,
             is_first: true,
             uuid: None,
+            is_generated: false,
             is_done: false,
         }
     }
@@ -136,6 +140,7 @@ pub struct EventWriter<'a> {
     timestamp: Micros,
     is_first: bool,
     uuid: Option<Uuid>,
+    is_generated: bool,
     is_done: bool,
 }
 
@@ -179,6 +184,12 @@ impl EventWriter<'_> {
         self
     }
 
+    /// The event is one that other records may give as well, the same to the byte.
+    pub fn generated(&mut self) -> &mut Self {
+        self.is_generated = true;
+        self
+    }
+
     /// Appends the event.
     pub fn end(mut self) {
         let (set, set_once) = (
@@ -216,6 +227,7 @@ impl EventWriter<'_> {
             name: self.name.clone(),
             timestamp: Some(self.timestamp),
             id,
+            generated: self.is_generated,
         });
         self.is_done = true;
     }

@@ -1,7 +1,6 @@
 //! Times as they are written into events.
 
 use millrace_rows::Micros;
-use std::io::Write;
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
@@ -11,15 +10,28 @@ pub fn write(json: &mut Vec<u8>, at: Micros) {
     let of_day = at.0.rem_euclid(MICROS_PER_DAY);
     let (seconds, micros) = (of_day / 1_000_000, of_day % 1_000_000);
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    // Memory takes all.
-    let _ = write!(
-        json,
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
-    );
+    digits(json, year, 1_000, b'-');
+    digits(json, month, 10, b'-');
+    digits(json, day, 10, b'T');
+    digits(json, hour, 10, b':');
+    digits(json, minute, 10, b':');
     if micros > 0 {
-        let _ = write!(json, ".{micros:06}");
+        digits(json, second, 10, b'.');
+        digits(json, micros, 100_000, b'Z');
+    } else {
+        digits(json, second, 10, b'Z');
     }
-    json.push(b'Z');
+}
+
+/// A number with leading zeros, its first digit worth `worth`, and what is behind it.
+fn digits(json: &mut Vec<u8>, number: i64, mut worth: i64, behind: u8) {
+    while worth > 0 {
+        // One digit, of a year below 10 000.
+        let digit = u8::try_from(number / worth % 10).unwrap_or_default();
+        json.push(b'0' + digit);
+        worth /= 10;
+    }
+    json.push(behind);
 }
 
 /// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar: years are

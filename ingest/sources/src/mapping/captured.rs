@@ -68,6 +68,7 @@ impl Mapping for Captured {
             name,
             timestamp: Some(micros),
             id: if has_uuid { Id::Own } else { Id::Record },
+            generated: false,
         });
         Ok(())
     }
