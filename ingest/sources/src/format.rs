@@ -1,6 +1,6 @@
 //! The formats by name.
 
-use crate::framing::Lines;
+use crate::framing::{Csv, Lines};
 use crate::mapping::{Amplitude, Captured, GoogleAnalytics, Mixpanel, Rows, Segment, Snowplow};
 use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 
@@ -23,6 +23,8 @@ pub enum Format {
     GoogleAnalytics,
     /// Rows of an events table in ClickHouse, ours or PostHog's: lines of JSON (`JSONEachRow`).
     Clickhouse,
+    /// Rows below a header, by the names of columns.
+    Csv,
 }
 
 impl Format {
@@ -36,6 +38,7 @@ impl Format {
         Self::Snowplow,
         Self::GoogleAnalytics,
         Self::Clickhouse,
+        Self::Csv,
     ];
 
     /// What a user calls it.
@@ -50,6 +53,7 @@ impl Format {
             Self::Snowplow => "snowplow",
             Self::GoogleAnalytics => "google-analytics",
             Self::Clickhouse => "clickhouse",
+            Self::Csv => "csv",
         }
     }
 
@@ -70,7 +74,7 @@ impl Format {
         self,
         input: Input,
         at: Position,
-        _options: &Options,
+        options: &Options,
     ) -> Result<Box<dyn Framing>, FileError> {
         match self {
             Self::Captured
@@ -80,6 +84,14 @@ impl Format {
             | Self::Rudderstack
             | Self::GoogleAnalytics
             | Self::Clickhouse => framing::json(input, at),
+            Self::Csv => {
+                let malformed = |error: OptionsError| FileError::Malformed {
+                    offset: 0,
+                    message: error.to_string(),
+                };
+                let delimiter = options.delimiter().map_err(malformed)?;
+                Ok(Box::new(Csv::open(input, at, delimiter)?))
+            }
             Self::Snowplow => Ok(Box::new(Lines::open(input, at)?)),
         }
     }
@@ -95,6 +107,10 @@ impl Format {
             Self::Amplitude => Box::new(Amplitude::new(options)?),
             Self::GoogleAnalytics => Box::new(GoogleAnalytics::new(options)?),
             Self::Clickhouse => Box::new(Rows::of_clickhouse(options)?),
+            Self::Csv => {
+                options.delimiter()?;
+                Box::new(Rows::of_csv(options)?)
+            }
             Self::Snowplow => Box::new(Snowplow::new(options)?),
             Self::Segment | Self::Rudderstack => Box::new(Segment::new(self.name(), options)?),
         })

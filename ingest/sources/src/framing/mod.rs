@@ -2,11 +2,14 @@
 
 mod array;
 mod buffer;
+mod csv;
+mod header;
 mod lines;
 #[cfg(test)]
 mod tests;
 
 pub use array::Elements;
+pub use csv::Csv;
 pub use lines::Lines;
 
 use crate::{FileError, Framing, Input, Position};

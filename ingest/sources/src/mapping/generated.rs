@@ -49,7 +49,10 @@ impl Generated {
             return;
         }
         let mut event = events.begin("$identify", known, day);
-        event.key(&key).property("$anon_distinct_id", anonymous);
+        event
+            .generated()
+            .key(&key)
+            .property("$anon_distinct_id", anonymous);
         stamp(&mut event, self.source);
         event.end();
         events.note("generated_identify");
@@ -79,6 +82,7 @@ impl Generated {
         let distinct_id = format!("${group_type}_{group_key}");
         let mut event = events.begin("$groupidentify", &distinct_id, hour);
         event
+            .generated()
             .key(&key)
             .property("$group_type", group_type)
             .property("$group_key", group_key)

@@ -14,6 +14,7 @@
 
 mod amplitude;
 mod clickhouse;
+mod csv;
 mod google_analytics;
 mod mixpanel;
 mod segment;

@@ -1,8 +1,11 @@
 //! Mapping a record, and what became of it.
 
-use millrace_sources::{Event, Events, Format, Id, Options, RecordError};
+use millrace_sources::{
+    Event, Events, FileError, Format, Framing, Id, Input, Options, Position, RecordError,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::io::{Cursor, Seek as _, Write as _};
 
 /// The events of one record.
 #[derive(Debug)]
@@ -123,4 +126,67 @@ fn parts(mut key: &[u8]) -> Vec<String> {
         key = rest;
     }
     parts
+}
+
+/// A record as a framing found it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    pub at: Position,
+    pub next: Position,
+    pub raw: Vec<u8>,
+    pub fault: Option<&'static str>,
+}
+
+impl Frame {
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.raw).unwrap()
+    }
+}
+
+/// A file that cannot be sought in.
+pub fn stream(bytes: &[u8]) -> Input {
+    Input::Stream(Box::new(Cursor::new(bytes.to_vec())))
+}
+
+/// A file on the disk.
+pub fn plain(bytes: &[u8]) -> Input {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    Input::Plain(file)
+}
+
+pub fn opened(
+    format: Format,
+    options: &Options,
+    input: Input,
+    at: Position,
+) -> Result<Box<dyn Framing>, FileError> {
+    format.open(input, at, options)
+}
+
+/// All records of a file.
+pub fn frames(format: Format, options: &Options, bytes: &[u8]) -> Vec<Frame> {
+    frames_from(format, options, bytes, Position::default())
+}
+
+/// The records of a file from a position on: the same whether it can be sought in or not.
+pub fn frames_from(format: Format, options: &Options, bytes: &[u8], at: Position) -> Vec<Frame> {
+    let of_stream = read(&mut *opened(format, options, stream(bytes), at).unwrap());
+    let of_file = read(&mut *opened(format, options, plain(bytes), at).unwrap());
+    assert_eq!(of_stream, of_file);
+    of_stream
+}
+
+fn read(framing: &mut dyn Framing) -> Vec<Frame> {
+    let mut found = Vec::new();
+    while let Some(record) = framing.next().unwrap() {
+        found.push(Frame {
+            at: record.at,
+            next: record.next,
+            raw: record.raw.to_vec(),
+            fault: record.fault.map(|fault| fault.code),
+        });
+    }
+    found
 }

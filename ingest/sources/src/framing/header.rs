@@ -1,0 +1,116 @@
+//! The first row of CSV: what the columns are called.
+
+use super::buffer::Buffer;
+use crate::FileError;
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+/// What may be between fields where nobody has said it.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// Names of columns, as JSON with the colon behind them.
+#[derive(Debug, Default)]
+pub(super) struct Header(Vec<Vec<u8>>);
+
+impl Header {
+    /// Passes a mark of UTF-8, whose length it returns, and refuses other marks.
+    pub(super) fn check_encoding(buffer: &mut Buffer) -> Result<u64, FileError> {
+        while buffer.unread().len() < BOM.len() && buffer.fill()? {}
+        let unread = buffer.unread();
+        if unread.starts_with(b"\xff\xfe") || unread.starts_with(b"\xfe\xff") {
+            return Err(malformed("The file is UTF-16. Convert it to UTF-8."));
+        }
+        if !unread.starts_with(BOM) {
+            return Ok(0);
+        }
+        buffer.consume(BOM.len());
+        Ok(BOM.len() as u64)
+    }
+
+    /// What is between the fields: of the usual ones, the one that the first line has most of, outside quotes.
+    pub(super) fn find_delimiter(buffer: &mut Buffer) -> Result<u8, FileError> {
+        while memchr::memchr(b'\n', buffer.unread()).is_none() && buffer.unread().len() < 1 << 20 {
+            if !buffer.fill()? {
+                break;
+            }
+        }
+        let mut is_quoted = false;
+        let mut counts = [0; DELIMITERS.len()];
+        for byte in buffer.unread() {
+            match byte {
+                b'"' => is_quoted = !is_quoted,
+                b'\n' if !is_quoted => break,
+                other if !is_quoted => {
+                    for (count, delimiter) in counts.iter_mut().zip(DELIMITERS) {
+                        *count += usize::from(*other == delimiter);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut best = (0, b',');
+        for (count, delimiter) in counts.into_iter().zip(DELIMITERS) {
+            if count > best.0 {
+                best = (count, delimiter);
+            }
+        }
+        Ok(best.1)
+    }
+
+    /// The names in the first row.
+    pub(super) fn of(fields: &[&[u8]]) -> Result<Self, FileError> {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for field in fields {
+            let name = std::str::from_utf8(field)
+                .map_err(|_| malformed("The header is not UTF-8. Convert the file to UTF-8."))?;
+            let mut written = serde_json::to_vec(name.trim()).unwrap_or_default();
+            written.push(b':');
+            if names.contains(&written) {
+                let name = name.trim();
+                return Err(malformed(format!(
+                    "Two columns are called {name:?}. Rename one."
+                )));
+            }
+            names.push(written);
+        }
+        Ok(Self(names))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Appends a row as a JSON object of texts. Fields without a name get a number; what is no UTF-8 is replaced, as
+    /// the row is a fault then.
+    pub(super) fn write<'a>(
+        &self,
+        json: &mut Vec<u8>,
+        fields: impl Iterator<Item = &'a [u8]>,
+        field_bytes_max: usize,
+    ) {
+        json.push(b'{');
+        let mut names = self.0.iter();
+        for (place, field) in fields.enumerate() {
+            if place > 0 {
+                json.push(b',');
+            }
+            match names.next() {
+                Some(name) => json.extend_from_slice(name),
+                None => json.extend_from_slice(format!("\"column {}\":", place + 1).as_bytes()),
+            }
+            let field = field
+                .get(..field.len().min(field_bytes_max))
+                .unwrap_or_default();
+            let text = String::from_utf8_lossy(field);
+            // Writing texts to memory does not fail.
+            let _ = serde_json::to_writer(&mut *json, &text);
+        }
+        json.push(b'}');
+    }
+}
+
+fn malformed(message: impl Into<String>) -> FileError {
+    FileError::Malformed {
+        offset: 0,
+        message: message.into(),
+    }
+}
