@@ -1,6 +1,6 @@
 //! The formats by name.
 
-use crate::framing::{Csv, Lines};
+use crate::framing::{Csv, Lines, Parquet};
 use crate::mapping::{Amplitude, Captured, GoogleAnalytics, Mixpanel, Rows, Segment, Snowplow};
 use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
 
@@ -25,6 +25,8 @@ pub enum Format {
     Clickhouse,
     /// Rows below a header, by the names of columns.
     Csv,
+    /// Rows by the names of columns.
+    Parquet,
 }
 
 impl Format {
@@ -39,6 +41,7 @@ impl Format {
         Self::GoogleAnalytics,
         Self::Clickhouse,
         Self::Csv,
+        Self::Parquet,
     ];
 
     /// What a user calls it.
@@ -54,6 +57,7 @@ impl Format {
             Self::GoogleAnalytics => "google-analytics",
             Self::Clickhouse => "clickhouse",
             Self::Csv => "csv",
+            Self::Parquet => "parquet",
         }
     }
 
@@ -92,6 +96,7 @@ impl Format {
                 let delimiter = options.delimiter().map_err(malformed)?;
                 Ok(Box::new(Csv::open(input, at, delimiter)?))
             }
+            Self::Parquet => Ok(Box::new(Parquet::open(input, at)?)),
             Self::Snowplow => Ok(Box::new(Lines::open(input, at)?)),
         }
     }
@@ -111,6 +116,7 @@ impl Format {
                 options.delimiter()?;
                 Box::new(Rows::of_csv(options)?)
             }
+            Self::Parquet => Box::new(Rows::of_parquet(options)?),
             Self::Snowplow => Box::new(Snowplow::new(options)?),
             Self::Segment | Self::Rudderstack => Box::new(Segment::new(self.name(), options)?),
         })

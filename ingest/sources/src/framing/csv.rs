@@ -190,7 +190,8 @@ impl Framing for Csv {
             let fields = self.row.fields().take(self.header.len());
             self.header.write(&mut self.json, fields, KEPT_BYTES);
         } else {
-            self.header.write(&mut self.json, self.row.fields(), usize::MAX);
+            self.header
+                .write(&mut self.json, self.row.fields(), usize::MAX);
         }
         Ok(Some(Record {
             at,

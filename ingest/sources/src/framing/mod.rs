@@ -5,12 +5,14 @@ mod buffer;
 mod csv;
 mod header;
 mod lines;
+mod parquet;
 #[cfg(test)]
 mod tests;
 
 pub use array::Elements;
 pub use csv::Csv;
 pub use lines::Lines;
+pub use parquet::Parquet;
 
 use crate::{FileError, Framing, Input, Position};
 use std::io::{Cursor, Read, Seek};

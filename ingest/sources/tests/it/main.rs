@@ -17,6 +17,7 @@ mod clickhouse;
 mod csv;
 mod google_analytics;
 mod mixpanel;
+mod parquet;
 mod segment;
 mod snowplow;
 mod support;
