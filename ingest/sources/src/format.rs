@@ -2,7 +2,7 @@
 
 use crate::framing::{Csv, Lines, Parquet};
 use crate::mapping::{Amplitude, Captured, GoogleAnalytics, Mixpanel, Rows, Segment, Snowplow};
-use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing};
+use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing, guess};
 
 /// A format of files of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,6 +68,12 @@ impl Format {
             .iter()
             .copied()
             .find(|format| format.name() == name)
+    }
+
+    /// The format that a file seems to be of, by its name and its first bytes, decompressed; more than a record of them.
+    #[must_use]
+    pub fn guess(name: &str, beginning: &[u8]) -> Option<Self> {
+        guess::guess(name, beginning)
     }
 
     /// The records of a file from a position on. `input` is at the file's beginning.

@@ -1,6 +1,6 @@
 //! JSON as mappings read it: the members of an object, their values untouched until they are looked at.
 
-use crate::RecordError;
+use crate::{RecordError, scan};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
@@ -33,6 +33,12 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordErr
             format!("The record is not JSON: {error}."),
         ),
     })
+}
+
+/// The first value of a text, whatever follows it.
+pub(crate) fn read_first<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, RecordError> {
+    let end = scan::value_end(raw, 0).unwrap_or(raw.len());
+    read(raw.get(..end).unwrap_or_default())
 }
 
 /// The characters of a record.

@@ -5,13 +5,13 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `format`, `options` | the formats by name, what their users may choose |
+//! | `format`, `guess`, `options` | the formats by name and by their looks, what their users may choose |
 //! | `record`, `fault` | records, positions, what is wrong with them |
 //! | `events` | what mappings write |
 //! | `mapping` | a file for each tool's records |
 //! | `json`, `instant`, `countries` | values, times and places as other tools write them |
 //! | `time` | times as we write them |
-//! | `framing` | lines, arrays, CSV |
+//! | `framing` | lines, arrays, CSV, Parquet |
 //! | `scan` | where JSON values end |
 //! | `export` | export APIs |
 //!
@@ -30,7 +30,6 @@
 //! | `generated_identify`, `generated_groupidentify` | an event more, for what the record says of ids or groups |
 
 #![forbid(unsafe_code)]
-#![allow(dead_code, reason = "formats that use the rest follow")]
 
 mod countries;
 mod events;
@@ -38,6 +37,7 @@ mod export;
 mod fault;
 mod format;
 pub mod framing;
+mod guess;
 mod instant;
 mod json;
 mod mapping;

@@ -24,6 +24,9 @@ pub(crate) use times::Times;
 use crate::EventWriter;
 use serde::{Serialize, Serializer};
 
+/// How many columns Snowplow's lines have.
+pub(crate) const SNOWPLOW_COLUMNS: usize = snowplow_columns::COLUMNS.len();
+
 /// What every imported event says of itself: where it was before, and that its place is not to be looked up by an
 /// address that is years old.
 fn stamp(event: &mut EventWriter<'_>, source: &str) {

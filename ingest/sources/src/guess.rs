@@ -1,0 +1,154 @@
+//! Which format a file seems to be of.
+
+use crate::Format;
+use crate::json::{self, Object};
+use crate::mapping::SNOWPLOW_COLUMNS;
+
+/// Members that give a record of JSON away, the most telling first: all of a row must be there.
+const MEMBERS: [(&[&str], Format); 7] = [
+    (
+        &["event_name", "event_timestamp", "event_params"],
+        Format::GoogleAnalytics,
+    ),
+    (&["event_type", "amplitude_id"], Format::Amplitude),
+    (&["messageId", "type", "rudderId"], Format::Rudderstack),
+    (&["messageId", "type"], Format::Segment),
+    (
+        &["team_id", "uuid", "event", "distinct_id"],
+        Format::Clickhouse,
+    ),
+    (&["batch"], Format::Captured),
+    (&["event"], Format::Captured),
+];
+
+/// See [`Format::guess`].
+pub(crate) fn guess(name: &str, beginning: &[u8]) -> Option<Format> {
+    if beginning.starts_with(b"PAR1") {
+        return Some(Format::Parquet);
+    }
+    let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
+    let beginning = beginning.trim_ascii_start();
+    match beginning.first() {
+        Some(b'{' | b'[') => of_json(beginning),
+        Some(_) => of_columns(name, beginning),
+        None => of_name(name),
+    }
+}
+
+/// By the members of the first record, which may be longer than what there is of it.
+fn of_json(beginning: &[u8]) -> Option<Format> {
+    let beginning = beginning
+        .strip_prefix(b"[")
+        .unwrap_or(beginning)
+        .trim_ascii_start();
+    let line = beginning
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let first: Object<'_> = json::read(line)
+        .or_else(|_| json::read_first(beginning))
+        .ok()?;
+    let is_mixpanel = first.has("event") && first.object("properties").has("time");
+    if is_mixpanel && !first.has("distinct_id") && !first.has("timestamp") {
+        return Some(Format::Mixpanel);
+    }
+    let found = MEMBERS
+        .iter()
+        .find(|(members, _)| members.iter().all(|member| first.has(member)));
+    found.map(|(_, format)| *format)
+}
+
+/// By the columns of the first line.
+fn of_columns(name: &str, beginning: &[u8]) -> Option<Format> {
+    let line = beginning
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let tabs = memchr::memchr_iter(b'\t', line).count();
+    if tabs + 1 == SNOWPLOW_COLUMNS {
+        return Some(Format::Snowplow);
+    }
+    let is_header = line
+        .iter()
+        .any(|byte| matches!(byte, b',' | b';' | b'\t' | b'|'));
+    let is_text = std::str::from_utf8(line).is_ok();
+    of_name(name).or_else(|| (is_header && is_text).then_some(Format::Csv))
+}
+
+fn of_name(name: &str) -> Option<Format> {
+    let name = name.to_ascii_lowercase();
+    let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+    match name.rsplit_once('.')?.1 {
+        "csv" => Some(Format::Csv),
+        "parquet" => Some(Format::Parquet),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_record_gives_the_format_away() {
+        let tabs = "\t".repeat(130);
+        let table: [(&str, &str, Option<Format>); 17] = [
+            (
+                "a",
+                r#"{"event":"e","properties":{"time":1,"distinct_id":"d"}}"#,
+                Some(Format::Mixpanel),
+            ),
+            (
+                "a",
+                r#"{"event":"e","distinct_id":"d","properties":{"time":1}}"#,
+                Some(Format::Captured),
+            ),
+            (
+                "a",
+                "[{\"event\":\"e\",\"properties\":{}},",
+                Some(Format::Captured),
+            ),
+            (
+                "a",
+                "{\n  \"batch\": [{\"event\": \"e\"}]\n}",
+                Some(Format::Captured),
+            ),
+            (
+                "a",
+                r#"{"event_type":"e","amplitude_id":1}"#,
+                Some(Format::Amplitude),
+            ),
+            (
+                "a",
+                r#"{"type":"track","messageId":"m"}"#,
+                Some(Format::Segment),
+            ),
+            (
+                "a",
+                r#"{"type":"track","messageId":"m","rudderId":"r"}"#,
+                Some(Format::Rudderstack),
+            ),
+            (
+                "a",
+                r#"{"event_name":"e","event_timestamp":"1","event_params":[]}"#,
+                Some(Format::GoogleAnalytics),
+            ),
+            (
+                "a",
+                r#"{"uuid":"u","event":"e","properties":"{}","team_id":1,"distinct_id":"d"}"#,
+                Some(Format::Clickhouse),
+            ),
+            ("a", &tabs, None),
+            ("a", &format!("app{tabs}\nnext"), Some(Format::Snowplow)),
+            ("a", "event,distinct_id\n", Some(Format::Csv)),
+            ("a.CSV.gz", "event\n", Some(Format::Csv)),
+            ("a.csv", "", Some(Format::Csv)),
+            ("a", "PAR1\u{15}", Some(Format::Parquet)),
+            ("a", r#"{"a":1}"#, None),
+            ("a", "hello", None),
+        ];
+        for (name, beginning, expected) in table {
+            assert_eq!(guess(name, beginning.as_bytes()), expected, "{beginning}");
+        }
+    }
+}
