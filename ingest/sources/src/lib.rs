@@ -13,7 +13,8 @@
 //! | `time` | times as we write them |
 //! | `framing` | lines, arrays, CSV, Parquet |
 //! | `scan` | where JSON values end |
-//! | `export` | export APIs |
+//! | `testing` | files and APIs as tests need them, with the feature `testing` only |
+//! | `export`, `exports` | export APIs: what they have in common, a file for each |
 //!
 //! Rules that a mapping counts (`events.note`):
 //!
@@ -34,6 +35,7 @@
 mod countries;
 mod events;
 mod export;
+mod exports;
 mod fault;
 mod format;
 pub mod framing;
@@ -44,10 +46,16 @@ mod mapping;
 mod options;
 mod record;
 pub mod scan;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 
 pub use events::{Event, EventWriter, Events, Id, Mapping};
 pub use export::{Export, FetchError, Part};
+pub use exports::{
+    AmplitudeExport, AmplitudeSettings, ExportSettingsError, MixpanelCredentials, MixpanelExport,
+    MixpanelSettings, Pace,
+};
 pub use format::Format;
 pub use mapping::Captured;
 pub use options::{Columns, Options, OptionsError};

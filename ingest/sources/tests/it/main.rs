@@ -15,6 +15,7 @@
 mod amplitude;
 mod clickhouse;
 mod csv;
+mod exports;
 mod google_analytics;
 mod mixpanel;
 mod parquet;

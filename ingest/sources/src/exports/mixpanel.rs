@@ -1,0 +1,171 @@
+//! Mixpanel's raw export API: some days at a time, as compressed lines.
+//!
+//! It lets itself be asked 60 times an hour and three times a second.
+
+use super::gzip::Lines;
+use super::pace::{Gate, Pace};
+use super::{ExportSettingsError, ask, base_url, days, receive, refused};
+use crate::{Export, FetchError, Part};
+use jiff::ToSpan as _;
+use jiff::civil::Date;
+use reqwest::header::CONTENT_ENCODING;
+use reqwest::{Client, StatusCode, Url};
+use std::fmt;
+use std::io::Write;
+
+/// What is asked for, and where.
+#[derive(Clone, Debug)]
+pub struct MixpanelSettings {
+    /// The service, such as [`MixpanelExport::URL_US`].
+    pub url: String,
+    /// Who asks.
+    pub credentials: MixpanelCredentials,
+    /// The first day, `YYYY-MM-DD`: in UTC, or in the project's zone if it was made before 2023.
+    pub from: String,
+    /// The last day.
+    pub until: String,
+    /// Days of a part: more spend fewer of the hour's requests, and lose more when a transfer breaks off.
+    pub days_per_part: u32,
+    /// How often the service is asked.
+    pub pace: Pace,
+}
+
+/// Who asks.
+#[derive(Clone)]
+pub enum MixpanelCredentials {
+    /// A service account, which may read several projects.
+    ServiceAccount {
+        /// Its name.
+        username: String,
+        /// Its secret.
+        secret: String,
+        /// The project to be read.
+        project_id: u64,
+    },
+    /// The project's own secret.
+    ProjectSecret(String),
+}
+
+impl fmt::Debug for MixpanelCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ServiceAccount { username, .. } => write!(f, "ServiceAccount({username})"),
+            Self::ProjectSecret(_) => f.write_str("ProjectSecret"),
+        }
+    }
+}
+
+/// The API.
+#[derive(Debug)]
+pub struct MixpanelExport {
+    url: Url,
+    credentials: MixpanelCredentials,
+    first: Date,
+    last: Date,
+    days_per_part: u32,
+    gate: Gate,
+}
+
+impl MixpanelExport {
+    /// Projects whose data is in the United States.
+    pub const URL_US: &str = "https://data.mixpanel.com";
+    /// Projects whose data is in the European Union.
+    pub const URL_EU: &str = "https://data-eu.mixpanel.com";
+    /// Projects whose data is in India.
+    pub const URL_IN: &str = "https://data-in.mixpanel.com";
+    /// What the service allows.
+    pub const PACE: Pace = Pace {
+        per_second: 3,
+        per_hour: 60,
+    };
+
+    /// An export by its settings.
+    ///
+    /// # Errors
+    /// When a setting cannot be had.
+    pub fn new(settings: MixpanelSettings) -> Result<Self, ExportSettingsError> {
+        let (first, last) = days(&settings.from, &settings.until)?;
+        if settings.days_per_part == 0 {
+            return Err(ExportSettingsError::EmptyParts);
+        }
+        Ok(Self {
+            url: base_url(&settings.url)?,
+            credentials: settings.credentials,
+            first,
+            last,
+            days_per_part: settings.days_per_part,
+            gate: Gate::new(settings.pace),
+        })
+    }
+
+    fn part_url(&self, part: &Part) -> Url {
+        let mut url = self.url.clone();
+        url.set_path("/api/2.0/export");
+        let mut query = url.query_pairs_mut();
+        query
+            .append_pair("from_date", &part.from)
+            .append_pair("to_date", &part.until);
+        query.append_pair("time_in_ms", "true");
+        if let MixpanelCredentials::ServiceAccount { project_id, .. } = &self.credentials {
+            query.append_pair("project_id", &project_id.to_string());
+        }
+        drop(query);
+        url
+    }
+}
+
+#[async_trait::async_trait]
+impl Export for MixpanelExport {
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut from = self.first;
+        while from <= self.last {
+            let until = from
+                .saturating_add((i64::from(self.days_per_part) - 1).days())
+                .min(self.last);
+            let days = if from == until {
+                from.to_string()
+            } else {
+                format!("{from}--{until}")
+            };
+            parts.push(Part {
+                name: format!("mixpanel-{days}.ndjson.gz"),
+                from: from.to_string(),
+                until: until.to_string(),
+            });
+            match until.tomorrow() {
+                Ok(next) => from = next,
+                Err(_) => break,
+            }
+        }
+        parts
+    }
+
+    fn parallel(&self) -> usize {
+        4
+    }
+
+    async fn fetch(
+        &self,
+        http: &Client,
+        part: &Part,
+        into: &mut (dyn Write + Send),
+    ) -> Result<(), FetchError> {
+        self.gate.pass().await;
+        let credentials = match &self.credentials {
+            MixpanelCredentials::ServiceAccount {
+                username, secret, ..
+            } => (&**username, &**secret),
+            MixpanelCredentials::ProjectSecret(secret) => (&**secret, ""),
+        };
+        let response = ask(http, self.part_url(part), credentials).await?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(response, "Check the days and the project.").await);
+        }
+        let encoding = response.headers().get(CONTENT_ENCODING);
+        let is_compressed = encoding.is_some_and(|encoding| encoding == "gzip");
+        let mut lines = Lines::new(into, is_compressed);
+        receive(response, |bytes| lines.take(bytes)).await?;
+        lines.finish()
+    }
+}
