@@ -16,6 +16,7 @@ mod amplitude;
 mod clickhouse;
 mod csv;
 mod exports;
+mod formats;
 mod google_analytics;
 mod mixpanel;
 mod parquet;

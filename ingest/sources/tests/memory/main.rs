@@ -1,0 +1,108 @@
+//! Files of 100 MiB, in a process of their own, as the memory of a process is what is measured.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+use millrace_sources::testing::generate;
+use millrace_sources::{Events, Format, Input, Options, Position};
+use std::io::{self, Read};
+
+const FILE_BYTES: u64 = 100 << 20;
+const GROWTH_BYTES_MAX: u64 = 16 << 20;
+
+/// A header, and lines again and again.
+struct Long {
+    header: Vec<u8>,
+    lines: Vec<u8>,
+    read: u64,
+    at: usize,
+    bytes_max: u64,
+}
+
+impl Read for Long {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let is_header = (self.read as usize) < self.header.len();
+        let from = if is_header {
+            &self.header[self.read as usize..]
+        } else {
+            &self.lines[self.at..]
+        };
+        if self.read >= self.bytes_max {
+            return Ok(0);
+        }
+        let count = buffer.len().min(from.len());
+        buffer[..count].copy_from_slice(&from[..count]);
+        self.read += count as u64;
+        if !is_header {
+            self.at = (self.at + count) % self.lines.len();
+        }
+        Ok(count)
+    }
+}
+
+/// The records of a file of so many bytes.
+fn read(format: Format, bytes_max: u64) -> u64 {
+    let mut file = Vec::new();
+    generate(format, 1_000, 1, &mut file).unwrap();
+    let header_end = match format {
+        Format::Csv => file.iter().position(|byte| *byte == b'\n').unwrap() + 1,
+        _ => 0,
+    };
+    let lines = file.split_off(header_end);
+    let input = Long {
+        header: file,
+        lines,
+        read: 0,
+        at: 0,
+        bytes_max,
+    };
+    let options = Options::default();
+    let mut mapping = format.mapping(&options).unwrap();
+    let mut framing = format
+        .open(
+            Input::Stream(Box::new(input)),
+            Position::default(),
+            &options,
+        )
+        .unwrap();
+    let mut events = Events::default();
+    let mut records = 0;
+    while let Some(record) = framing.next().unwrap() {
+        records += 1;
+        events.clear();
+        // The last line may be cut.
+        let _ = mapping.map(record.raw, &mut events);
+    }
+    records
+}
+
+/// The most memory that this process ever had.
+fn memory_peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn a_large_file_needs_no_more_memory_than_a_small_one() {
+    for format in [Format::Mixpanel, Format::Snowplow, Format::Csv] {
+        assert!(read(format, 4 << 20) > 1_000);
+        let before = memory_peak_bytes();
+        let records = read(format, FILE_BYTES);
+        let grown = memory_peak_bytes() - before;
+        println!(
+            "{}: {records} records, {grown} bytes more at the peak",
+            format.name()
+        );
+        assert!(grown < GROWTH_BYTES_MAX, "{format:?}: {grown} bytes");
+    }
+}
