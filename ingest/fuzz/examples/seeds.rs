@@ -13,6 +13,7 @@ use millrace_log::block::{Compressor, store_into};
 use millrace_log::testing::MemoryFs;
 use millrace_log::testing::bytes::encode_frame;
 use millrace_log::{Log, LogOptions, Section, SectionHeader};
+use millrace_sources::{Format, Input, Options, Position};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,6 +75,16 @@ fn main() {
             write("frame", format!("seed-{number}-{choice}"), &bytes);
         }
     }
+    for (place, format) in Format::ALL.iter().enumerate() {
+        for (options, raw) in [0, 0xd0].into_iter().zip(records(*format)) {
+            let bytes = [&[options | place as u8], raw.as_slice()].concat();
+            write(
+                "record",
+                format!("seed-{}-{options}", format.name()),
+                &bytes,
+            );
+        }
+    }
     let (first, second) = segments();
     for share in [first.len() * 127 / (first.len() + second.len()) + 1, 127, 0] {
         for sealed in [0, 1] {
@@ -82,6 +93,21 @@ fn main() {
             write("recovery", format!("seed-{share}-{sealed}"), &bytes);
         }
     }
+}
+
+/// Two records of a format, as its framing tells them apart.
+fn records(format: Format) -> Vec<Vec<u8>> {
+    let mut file = Vec::new();
+    millrace_sources::testing::generate(format, 2, 1, &mut file).unwrap();
+    let input = Input::Stream(Box::new(std::io::Cursor::new(file)));
+    let mut framing = format
+        .open(input, Position::default(), &Options::default())
+        .unwrap();
+    let mut records = Vec::new();
+    while let Some(record) = framing.next().unwrap() {
+        records.push(record.raw.to_vec());
+    }
+    records
 }
 
 /// Each encoding of a short body, to be decoded alone and the whole way.

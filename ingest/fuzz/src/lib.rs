@@ -10,6 +10,7 @@
 //! | [`timestamp`] | a timestamp | the instant that the `time` crate makes of it |
 //! | [`body`] | a choice of encodings, a body | no more comes out than is allowed, the same as from a fresh decoder and from other libraries |
 //! | [`frame`] | a frame of the log | what is taken is byte for byte what we would write |
+//! | [`record`] | a choice of formats, a record of another tool | a mapping refuses it or makes events that the parser reads |
 //! | [`recovery`] | two segments | the log opens, twice the same, and goes on |
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ mod body;
 mod frame;
 mod mutate;
 mod parse;
+mod record;
 mod recovery;
 mod timestamp;
 
@@ -32,6 +34,7 @@ pub use body::body;
 pub use frame::frame;
 pub use mutate::Mutator;
 pub use parse::parse;
+pub use record::record;
 pub use recovery::recovery;
 pub use timestamp::timestamp;
 
@@ -39,10 +42,11 @@ pub use timestamp::timestamp;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also its corpus's.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("body", body),
     ("frame", frame),
     ("parse", parse),
+    ("record", record),
     ("recovery", recovery),
     ("timestamp", timestamp),
 ];

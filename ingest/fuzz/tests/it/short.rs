@@ -74,6 +74,7 @@ short_runs! {
     body: bodies_decode_as_other_libraries_decode_them,
     frame: frames_are_what_we_would_write,
     parse: what_the_parser_takes_serde_json_takes_and_the_model_agrees,
+    record: what_a_mapping_writes_the_server_reads,
     recovery: any_two_segments_open_and_go_on,
     timestamp: timestamps_are_what_the_calendar_says,
 }

@@ -1,0 +1,108 @@
+//! Records of other tools, mapped to events, and these read by the server's parser.
+
+use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parser, Project, Protocol};
+use millrace_rows::{Micros, TeamId};
+use millrace_sources::{Events, Format, Options};
+use std::cell::RefCell;
+use uuid::Uuid;
+
+/// 2026-11-20T15:38:18.100Z
+const NOW: Micros = Micros(1_795_189_098_100_000);
+/// What the server finds wrong with an event that may come of what stood in the record: a name that is too long, a
+/// time to come.
+const RECORDS_OWN: [&str; 6] = [
+    "event_name_too_long",
+    "invalid_event",
+    "distinct_id_too_long",
+    "invalid_distinct_id",
+    "timestamp_in_future",
+    "event_too_large",
+];
+
+thread_local! {
+    static PARSER: RefCell<Parser> = RefCell::default();
+}
+
+/// The first byte chooses a format and options, the rest is a record.
+///
+/// # Panics
+///
+/// If a record that is refused leaves events, or if the server cannot read what a mapping wrote.
+pub fn record(data: &[u8]) {
+    let Some((&choice, raw)) = data.split_first() else {
+        return;
+    };
+    let has = |bit: u32| choice >> bit & 1 == 1;
+    let format = Format::ALL[usize::from(choice & 15) % Format::ALL.len()];
+    let options = Options {
+        time_zone: has(4).then(|| "America/New_York".to_owned()),
+        skip_without_distinct_id: has(5),
+        identify: has(6),
+        groups: has(7),
+        group_keys: vec!["company".to_owned()],
+        ..Options::default()
+    };
+    let mut mapping = format.mapping(&options).unwrap();
+    let mut events = Events::default();
+    if let Err(error) = mapping.map(raw, &mut events) {
+        assert!(events.list().is_empty(), "{error} leaves events");
+        return;
+    }
+    // Our own shape is handed on as it stands, and judged by the server.
+    if format != Format::Captured && !events.list().is_empty() {
+        check(&events);
+    }
+}
+
+fn check(events: &Events) {
+    let mut body = br#"{"token":"k","historical_migration":true,"batch":["#.to_vec();
+    for (place, event) in events.list().iter().enumerate() {
+        if place > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(&events.json()[event.json.clone()]);
+    }
+    body.extend_from_slice(b"]}");
+    let facts = Facts {
+        received_at: NOW,
+        created_at: NOW,
+        request_id: Uuid::nil(),
+        engage: false,
+        sent_at_query: None,
+        historical_query: false,
+        strict: false,
+        dry_run: false,
+        client_ip: None,
+        protocol: Protocol::V0,
+        limits: Limits::default(),
+    };
+    let result = PARSER.with_borrow_mut(|parser| parser.parse(&body, &facts, &mut find));
+    let shown = body.escape_ascii();
+    match result {
+        Ok(parsed) => {
+            for rejection in &parsed.report.rejected {
+                assert!(
+                    RECORDS_OWN.contains(&rejection.code),
+                    "{} of {shown}",
+                    rejection.code
+                );
+            }
+        }
+        Err(ParseError::Refused(error)) => {
+            assert!(
+                RECORDS_OWN.contains(&error.code),
+                "{} of {shown}",
+                error.code
+            );
+        }
+        Err(other) => panic!("{other:?} of {shown}"),
+    }
+}
+
+fn find(_: &str) -> KeyLookup {
+    KeyLookup::Found(Project {
+        team_id: TeamId(42),
+        anonymize_ips: false,
+        ingested_event: true,
+    })
+}
