@@ -4,7 +4,7 @@
 
 use super::pace::{Gate, Pace};
 use super::zip::Archive;
-use super::{ExportSettingsError, ask, base_url, days, receive, refused};
+use super::{ExportSettingsError, ask, base_url, below, days, receive, refused};
 use crate::{Export, FetchError, Part};
 use jiff::ToSpan as _;
 use jiff::civil::DateTime;
@@ -128,12 +128,14 @@ impl Export for AmplitudeExport {
         into: &mut (dyn Write + Send),
     ) -> Result<(), FetchError> {
         self.gate.pass().await;
-        let mut url = self.url.clone();
-        url.set_path("/api/2/export");
+        let mut url = below(&self.url, "/api/2/export");
         url.query_pairs_mut()
             .append_pair("start", &part.from)
             .append_pair("end", &part.until);
-        let response = ask(http, url, (&self.api_key, &self.secret_key)).await?;
+        let request = http
+            .get(url)
+            .basic_auth(&self.api_key, Some(&self.secret_key));
+        let response = ask(request).await?;
         match response.status() {
             StatusCode::OK => {}
             // Nothing was received in these hours.

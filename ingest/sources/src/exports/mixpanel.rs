@@ -4,11 +4,11 @@
 
 use super::gzip::Lines;
 use super::pace::{Gate, Pace};
-use super::{ExportSettingsError, ask, base_url, days, receive, refused};
+use super::{ExportSettingsError, ask, base_url, below, days, receive, refused};
 use crate::{Export, FetchError, Part};
 use jiff::ToSpan as _;
 use jiff::civil::Date;
-use reqwest::header::CONTENT_ENCODING;
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use reqwest::{Client, StatusCode, Url};
 use std::fmt;
 use std::io::Write;
@@ -99,8 +99,7 @@ impl MixpanelExport {
     }
 
     fn part_url(&self, part: &Part) -> Url {
-        let mut url = self.url.clone();
-        url.set_path("/api/2.0/export");
+        let mut url = below(&self.url, "/api/2.0/export");
         let mut query = url.query_pairs_mut();
         query
             .append_pair("from_date", &part.from)
@@ -158,7 +157,12 @@ impl Export for MixpanelExport {
             } => (&**username, &**secret),
             MixpanelCredentials::ProjectSecret(secret) => (&**secret, ""),
         };
-        let response = ask(http, self.part_url(part), credentials).await?;
+        let (user, password) = credentials;
+        let request = http
+            .get(self.part_url(part))
+            .basic_auth(user, Some(password))
+            .header(ACCEPT_ENCODING, "gzip");
+        let response = ask(request).await?;
         if response.status() != StatusCode::OK {
             return Err(refused(response, "Check the days and the project.").await);
         }

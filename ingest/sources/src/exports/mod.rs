@@ -13,7 +13,7 @@ pub use pace::Pace;
 use crate::FetchError;
 use jiff::civil::Date;
 use reqwest::header::RETRY_AFTER;
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use std::io::{self, Write};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -71,21 +71,18 @@ fn days(from: &str, until: &str) -> Result<(Date, Date), ExportSettingsError> {
     Ok((first, last))
 }
 
-/// Asks for a part.
-async fn ask(
-    http: &Client,
-    url: Url,
-    (user, password): (&str, &str),
-) -> Result<Response, FetchError> {
-    let request = http
-        .get(url)
-        .basic_auth(user, Some(password))
-        .header("accept-encoding", "gzip")
-        .send();
-    let answered = timeout(HEAD_TIMEOUT, request).await;
-    answered
-        .map_err(|_| again("The service did not answer in time."))?
-        .map_err(|error| broken(&error))
+/// A path below a base URL.
+fn below(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    url
+}
+
+/// Waits for the answer to a request.
+async fn ask(request: RequestBuilder) -> Result<Response, FetchError> {
+    let answered = timeout(HEAD_TIMEOUT, request.send()).await;
+    let answered = answered.map_err(|_| again("The service did not answer in time."))?;
+    answered.map_err(|error| broken(&error))
 }
 
 /// Hands on what a service sends, to the end of the answer.

@@ -215,10 +215,11 @@ async fn the_service_is_asked_as_it_says() {
     ];
     assert_eq!(fake.requests(), expected);
     let fake = FakeApi::start(Service::Amplitude, 1);
-    let export = export(Service::Amplitude, &fake.url);
+    // Below a proxy's path.
+    let export = export(Service::Amplitude, &format!("{}/proxy/", fake.url));
     fetch(&*export, &export.parts()[13]).await.unwrap();
     let expected = format!(
-        "/api/2/export?start=20240229T13&end=20240229T13 {}",
+        "/proxy/api/2/export?start=20240229T13&end=20240229T13 {}",
         basic("key:canary-secret")
     );
     assert_eq!(fake.requests(), [expected]);
