@@ -3,9 +3,11 @@
 use crate::framing::{Csv, Lines, Parquet};
 use crate::mapping::{Amplitude, Captured, GoogleAnalytics, Mixpanel, Rows, Segment, Snowplow};
 use crate::{FileError, Framing, Input, Mapping, Options, OptionsError, Position, framing, guess};
+use serde::{Deserialize, Serialize};
 
 /// A format of files of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// Events as clients send them, one by one or in batches.
     Captured,

@@ -59,6 +59,7 @@ fn names_are_found_again_and_differ() {
     assert_eq!(names.len(), Format::ALL.len());
     for format in Format::ALL {
         assert_eq!(Format::from_name(format.name()), Some(*format));
+        assert_eq!(serde_json::to_value(format).unwrap(), format.name());
     }
     assert_eq!(Format::from_name("excel"), None);
 }
