@@ -21,47 +21,58 @@ const PARAMETERS: [(&str, &str); 8] = [
     ("source", "utm_source"),
     ("term", "utm_term"),
 ];
-/// Columns in columns: the way to them, and our name.
-const NESTED: [(&[&str], &str); 30] = [
-    (&["app_info", "id"], "$app_namespace"),
-    (&["app_info", "install_source"], "ga_install_source"),
-    (&["app_info", "version"], "$app_version"),
-    (&["collected_traffic_source", "dclid"], "dclid"),
-    (&["collected_traffic_source", "gclid"], "gclid"),
+/// Columns in columns in columns: the outer two, which may be none, the inner one, and our name.
+const NESTED: [(&str, &str, &str, &str); 30] = [
+    ("app_info", "", "id", "$app_namespace"),
+    ("app_info", "", "install_source", "ga_install_source"),
+    ("app_info", "", "version", "$app_version"),
+    ("collected_traffic_source", "", "dclid", "dclid"),
+    ("collected_traffic_source", "", "gclid", "gclid"),
     (
-        &["collected_traffic_source", "manual_campaign_name"],
+        "collected_traffic_source",
+        "",
+        "manual_campaign_name",
         "utm_campaign",
     ),
     (
-        &["collected_traffic_source", "manual_content"],
+        "collected_traffic_source",
+        "",
+        "manual_content",
         "utm_content",
     ),
-    (&["collected_traffic_source", "manual_medium"], "utm_medium"),
-    (&["collected_traffic_source", "manual_source"], "utm_source"),
-    (&["collected_traffic_source", "manual_term"], "utm_term"),
-    (&["device", "browser"], "$browser"),
-    (&["device", "browser_version"], "$browser_version"),
-    (&["device", "language"], "$browser_language"),
-    (&["device", "mobile_brand_name"], "$device_manufacturer"),
-    (&["device", "mobile_marketing_name"], "$device_name"),
-    (&["device", "mobile_model_name"], "$device_model"),
-    (&["device", "operating_system"], "$os"),
-    (&["device", "operating_system_version"], "$os_version"),
-    (&["device", "web_info", "browser"], "$browser"),
     (
-        &["device", "web_info", "browser_version"],
-        "$browser_version",
+        "collected_traffic_source",
+        "",
+        "manual_medium",
+        "utm_medium",
     ),
-    (&["device", "web_info", "hostname"], "$host"),
-    (&["geo", "city"], "$geoip_city_name"),
-    (&["geo", "continent"], "$geoip_continent_name"),
-    (&["geo", "country"], "$geoip_country_name"),
-    (&["geo", "metro"], "ga_metro"),
-    (&["geo", "region"], "$geoip_subdivision_1_name"),
-    (&["platform"], "platform"),
-    (&["stream_id"], "ga_stream_id"),
-    (&["ecommerce"], "ecommerce"),
-    (&["items"], "items"),
+    (
+        "collected_traffic_source",
+        "",
+        "manual_source",
+        "utm_source",
+    ),
+    ("collected_traffic_source", "", "manual_term", "utm_term"),
+    ("device", "", "browser", "$browser"),
+    ("device", "", "browser_version", "$browser_version"),
+    ("device", "", "language", "$browser_language"),
+    ("device", "", "mobile_brand_name", "$device_manufacturer"),
+    ("device", "", "mobile_marketing_name", "$device_name"),
+    ("device", "", "mobile_model_name", "$device_model"),
+    ("device", "", "operating_system", "$os"),
+    ("device", "", "operating_system_version", "$os_version"),
+    ("device", "web_info", "browser", "$browser"),
+    ("device", "web_info", "browser_version", "$browser_version"),
+    ("device", "web_info", "hostname", "$host"),
+    ("geo", "", "city", "$geoip_city_name"),
+    ("geo", "", "continent", "$geoip_continent_name"),
+    ("geo", "", "country", "$geoip_country_name"),
+    ("geo", "", "metro", "ga_metro"),
+    ("geo", "", "region", "$geoip_subdivision_1_name"),
+    ("", "", "platform", "platform"),
+    ("", "", "stream_id", "ga_stream_id"),
+    ("", "", "ecommerce", "ecommerce"),
+    ("", "", "items", "items"),
 ];
 /// What brought the person here first.
 const FIRST: [(&str, &str); 3] = [
@@ -151,12 +162,8 @@ fn properties<'a>(row: &Object<'a>) -> Bag<'a> {
             None => bag.put(name, value),
         }
     }
-    for (way, ours) in NESTED {
-        if let Some(value) = find(row, way).filter(|value| !is_empty(value)) {
-            bag.put_new(ours, Given::Raw(value));
-        }
-    }
-    let kind = find(row, &["device", "category"]).and_then(json::text);
+    add_nested(&mut bag, row);
+    let kind = row.object("device").text("category");
     bag.put_text("$device_type", kind.map(capitalized));
     bag.put_text("$device_id", row.text("user_pseudo_id"));
     if let Some(value) = row.text("event_value_in_usd") {
@@ -195,13 +202,22 @@ fn number(text: Cow<'_, str>) -> Given<'_> {
     }
 }
 
-fn find<'a>(row: &Object<'a>, way: &[&str]) -> Option<&'a RawValue> {
-    let (first, rest) = way.split_first()?;
-    let mut value = row.get(first)?;
-    for step in rest {
-        value = json::object(value).get(step)?;
+/// What stands in columns of columns; each of those is read once.
+fn add_nested<'a>(bag: &mut Bag<'a>, row: &Object<'a>) {
+    let (mut read, mut object) = (("", ""), Object::default());
+    for (outer, inner, field, ours) in NESTED {
+        if read != (outer, inner) {
+            read = (outer, inner);
+            object = row.object(outer);
+            if !inner.is_empty() {
+                object = object.object(inner);
+            }
+        }
+        let from = if outer.is_empty() { row } else { &object };
+        if let Some(value) = from.get(field).filter(|value| !is_empty(value)) {
+            bag.put_new(ours, Given::Raw(value));
+        }
     }
-    Some(value)
 }
 
 /// What Google writes for what it does not know.
