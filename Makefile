@@ -41,6 +41,7 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-crash
 	$(MAKE) torture-power
 	$(MAKE) torture-away
+	$(MAKE) torture-import
 
 .PHONY: torture-log
 torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read
@@ -67,6 +68,11 @@ torture-power: # Cut the power of loop-mounted disks, ours and ClickHouse's; nee
 torture-away: # Take ClickHouse away in every way, each for two minutes
 	MILLRACE_AWAY_SECONDS=120 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace --test it away:: -- --test-threads=1 --nocapture
+
+.PHONY: torture-import
+torture-import: # Kill an importer of a million events again and again
+	MILLRACE_IMPORT_EVENTS=1000000 MILLRACE_IMPORT_KILLS=$(or $(KILLS),100) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace --all-features --test it killed::an_import -- --nocapture
 
 .PHONY: fuzz
 fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=100000000

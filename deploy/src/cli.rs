@@ -1,10 +1,11 @@
 //! The command line.
 
 use crate::commands::{
-    backup, invites, keys, log, members, migrations, nodes, organizations, purge, rejected, secrets,
+    backup, import, invites, keys, log, members, migrations, nodes, organizations, purge, rejected,
+    secrets,
 };
 use crate::config::Settings;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, Parser, Subcommand};
 
 /// Takes analytics events over HTTP, answers when they are on disk, and puts each into ClickHouse
 /// exactly once.
@@ -40,11 +41,26 @@ pub struct Cli {
 /// `--help` all settings as well.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command().mut_args(|arg| {
-        let is_common = arg.get_id() == "config" || arg.get_id() == "data_dir";
-        let hidden = arg.get_env().is_some() && !is_common;
-        arg.hide_short_help(hidden)
-    })
+    Cli::command()
+        .mut_args(|arg| {
+            let is_common = arg.get_id() == "config" || arg.get_id() == "data_dir";
+            let hidden = arg.get_env().is_some() && !is_common;
+            arg.hide_short_help(hidden)
+        })
+        .mut_subcommand("import", with_short_help)
+}
+
+/// A command whose `--help` is that of `-h`: who imports need not read the settings of a server.
+fn with_short_help(command: clap::Command) -> clap::Command {
+    let help = Arg::new("help")
+        .short('h')
+        .long("help")
+        .help("Print help")
+        .action(ArgAction::HelpShort);
+    command
+        .disable_help_flag(true)
+        .arg(help)
+        .mut_subcommands(with_short_help)
 }
 
 /// What to do.
@@ -81,6 +97,9 @@ pub enum Command {
     /// Decide on imports of past events beyond what anyone may import
     #[command(subcommand)]
     Migrations(migrations::Command),
+    /// Import past events from other tools and files
+    #[command(subcommand)]
+    Import(import::Command),
     /// List the nodes that take events and how far each has shipped, and forget one that is gone
     #[command(subcommand)]
     Nodes(nodes::Command),

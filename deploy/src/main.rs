@@ -92,6 +92,7 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Members(command)) => commands::members::run(config, command),
         Some(Command::Invites(command)) => commands::invites::run(config, command),
         Some(Command::Migrations(command)) => commands::migrations::run(config, command),
+        Some(Command::Import(command)) => commands::import::run(config, command),
         Some(Command::Nodes(command)) => commands::nodes::run(config, command),
         Some(Command::Rejected(command)) => commands::rejected::run(config, command),
         Some(Command::Secrets(command)) => commands::secrets::run(config, command),

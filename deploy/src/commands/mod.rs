@@ -1,6 +1,7 @@
 //! The operator's tools. They need no key: who can open the data folder or the database may.
 
 pub mod backup;
+pub mod import;
 pub mod invites;
 pub mod keys;
 pub mod log;

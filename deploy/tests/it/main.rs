@@ -26,6 +26,7 @@ mod export_runs;
 mod exports;
 mod first_event;
 mod hostile;
+mod import;
 mod migrations;
 mod nodes;
 mod people;

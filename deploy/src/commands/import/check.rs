@@ -1,0 +1,227 @@
+//! `millrace import check`: the dry run.
+
+use super::{Common, Sources};
+use crate::commands::table;
+use anyhow::{anyhow, bail};
+use clap::Args;
+use indicatif::HumanBytes;
+use millrace_import::check::{Check, Findings, run as check};
+use millrace_import::meter::Meter;
+use millrace_import::progress::Watch;
+use millrace_rows::Micros;
+use millrace_sources::time;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What anyone may import without an approval.
+const EVENTS_WITHOUT_APPROVAL: u64 = 20_000_000;
+const EVENTS_PER_MINUTE_WITHOUT_APPROVAL: u64 = 10_000;
+/// Names of events that are listed.
+const NAMES_MAX: usize = 20;
+
+/// What `check` is told.
+#[derive(Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    sources: Sources,
+    /// Fail when more records than this would be rejected: a number, or a share such as 0.5%
+    #[arg(long, value_name = "N|N%", default_value = "0", value_parser = max_bad)]
+    max_bad: MaxBad,
+    /// Show so many events beside the records that they are made of
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    samples: usize,
+    /// Read no more than about so many records of each file
+    #[arg(long, value_name = "N")]
+    records: Option<u64>,
+    /// The speed to estimate the time by; without an approval 10000
+    #[arg(long, value_name = "N", default_value_t = EVENTS_PER_MINUTE_WITHOUT_APPROVAL)]
+    events_per_minute: u64,
+    /// Files that are read at once
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    parallel_files: u8,
+}
+
+/// How many records may be rejected.
+#[derive(Clone, Copy, Debug)]
+enum MaxBad {
+    Count(u64),
+    Percent(f64),
+}
+
+fn max_bad(text: &str) -> Result<MaxBad, String> {
+    let wrong = || "give a number such as 100, or a share such as 0.5%".to_owned();
+    match text.strip_suffix('%') {
+        Some(share) => {
+            let share: f64 = share.trim().parse().map_err(|_| wrong())?;
+            if (0.0..=100.0).contains(&share) {
+                Ok(MaxBad::Percent(share))
+            } else {
+                Err(wrong())
+            }
+        }
+        None => text.parse().map(MaxBad::Count).map_err(|_| wrong()),
+    }
+}
+
+impl MaxBad {
+    #[allow(clippy::cast_precision_loss, reason = "a share of records")]
+    fn allows(self, bad: u64, records: u64) -> bool {
+        match self {
+            Self::Count(max) => bad <= max,
+            Self::Percent(share) => bad as f64 <= records as f64 * share / 100.0,
+        }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let staging = arguments.common.open()?;
+    let stage = Check {
+        plan: arguments.sources.plan()?,
+        files: arguments.sources.files(&staging)?,
+        files_parallel: usize::from(arguments.parallel_files),
+        records_max: arguments.records,
+        samples: arguments.samples,
+    };
+    let meter = Arc::new(Meter::default());
+    let watch = Watch::start("check", &meter, arguments.common.audience());
+    let found = check(&stage, &meter);
+    drop(watch);
+    staging.write("check.json", &serde_json::to_string(&found)?)?;
+    if arguments.common.json {
+        crate::print(&json!({ "stage": "check", "result": found }).to_string());
+    } else {
+        tell(&found, arguments);
+    }
+    judge(&found, arguments.max_bad)
+}
+
+fn judge(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
+    if !found.broken.is_empty() {
+        bail!("{} files cannot be read to their end", found.broken.len());
+    }
+    let bad = found.bad();
+    if max_bad.allows(bad, found.records) {
+        Ok(())
+    } else {
+        Err(anyhow!(
+            "{bad} of {} records would be rejected, more than --max-bad allows. Mend the mapping, or allow them",
+            found.records
+        ))
+    }
+}
+
+fn tell(found: &Findings, arguments: &Arguments) {
+    let events = found.events.total();
+    let formats: Vec<_> = found
+        .formats
+        .iter()
+        .map(|(format, files)| format!("{files} {format}"))
+        .collect();
+    crate::print(&format!(
+        "Files             {} ({})\nRecords           {}\nEvents            {events}{}\nSkipped           {}\n\
+         Rejected          {}\nFirst event       {}\nLast event        {}\nTo send           {} in {} requests, not compressed",
+        formats.join(", "),
+        HumanBytes(found.file_bytes),
+        found.records,
+        match found.generated.total() {
+            0 => String::new(),
+            count => format!(", and {count} that the mapping makes of them"),
+        },
+        found.skipped,
+        found.bad(),
+        instant(found.first_micros),
+        instant(found.last_micros),
+        HumanBytes(found.request_bytes),
+        found.requests,
+    ));
+    estimate(
+        events + found.generated.total(),
+        arguments.events_per_minute,
+    );
+    lists(found);
+    for sample in &found.samples {
+        crate::print(&format!(
+            "\n{}\n  from {}\n  to   {}",
+            sample.file,
+            shortened(&sample.record),
+            shortened(&sample.event)
+        ));
+    }
+    for (file, message) in &found.broken {
+        crate::print(&format!("\n{file} cannot be read to its end: {message}"));
+    }
+}
+
+fn estimate(events: u64, events_per_minute: u64) {
+    let minutes = events.div_ceil(events_per_minute.max(1));
+    let time = indicatif::HumanDuration(Duration::from_secs(minutes * 60));
+    crate::print(&format!(
+        "Estimated time    {time} at {events_per_minute} events a minute"
+    ));
+    if events > EVENTS_WITHOUT_APPROVAL
+        || (minutes > 60 && events_per_minute == EVENTS_PER_MINUTE_WITHOUT_APPROVAL)
+    {
+        crate::print(&format!(
+            "Without an approval a project may import {EVENTS_WITHOUT_APPROVAL} events, \
+             {EVENTS_PER_MINUTE_WITHOUT_APPROVAL} a minute. Ask the operator for: \
+             millrace migrations approve --team-id N --total-events {events} --events-per-minute 6000000"
+        ));
+    }
+}
+
+fn lists(found: &Findings) {
+    let names = found.events.by_name();
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let rows = names.iter().take(NAMES_MAX);
+    let rows = rows.map(|(name, count)| [(*name).to_owned(), count.to_string()]);
+    crate::print("");
+    table::print(["EVENT", "COUNT"], rows.collect(), "There is no event.");
+    if more > 0 {
+        crate::print(&format!("and {more} other names"));
+    }
+    if !found.rules.is_empty() {
+        let rows = found.rules.iter();
+        let rows = rows.map(|(rule, count)| [rule.clone(), count.to_string()]);
+        crate::print("");
+        table::print(["RULE", "APPLIED"], rows.collect(), "");
+    }
+    if !found.rejected.is_empty() {
+        let rows = found.rejected.iter();
+        let rows = rows.map(|(code, count)| [code.clone(), count.to_string()]);
+        crate::print("");
+        table::print(["REJECTED AS", "RECORDS"], rows.collect(), "");
+    }
+    for reject in &found.rejects {
+        crate::print(&format!(
+            "\n{}:{} (byte {}) {}: {}\n  {}",
+            reject.file,
+            reject.line,
+            reject.byte_offset,
+            reject.code,
+            reject.message,
+            shortened(&reject.raw)
+        ));
+    }
+}
+
+/// As much of a record as a person looks at.
+fn shortened(text: &str) -> String {
+    const LETTERS_MAX: usize = 400;
+    let mut short: String = text.chars().take(LETTERS_MAX).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+fn instant(micros: Option<i64>) -> String {
+    let Some(micros) = micros else {
+        return "none".to_owned();
+    };
+    let mut text = Vec::new();
+    time::write(&mut text, Micros(micros));
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,0 +1,211 @@
+//! `millrace import load`: sends events.
+
+use super::{Common, Sources, replay};
+use crate::commands::table;
+use crate::config::Config;
+use crate::open;
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use millrace_import::chunk::Cuts;
+use millrace_import::load::{Load, Outcome, run as load};
+use millrace_import::meter::Meter;
+use millrace_import::progress::Watch;
+use millrace_import::send::Compression;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What `load` is told.
+#[derive(Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    target: TargetArguments,
+    /// Files that are read at once
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    parallel_files: u8,
+    /// Requests under way at once, at most; fewer are when the server is busy
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    parallel_requests: u8,
+    /// Events of a request, at most
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(1..=50_000))]
+    request_events: u16,
+    /// Bytes of a stretch that is recorded as a whole
+    #[arg(long, hide = true, value_name = "N", default_value_t = 16 << 20)]
+    chunk_bytes: usize,
+    /// How bodies are compressed; by default not at all to this machine, and by zstd to others
+    #[arg(long, value_enum)]
+    compress: Option<Compress>,
+    /// Seconds that the server may take nothing before the import stops
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    patience: u64,
+    /// Send the records of a file of rejects again, mended there or by the mapping
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    rejects: Option<PathBuf>,
+    /// Forget how far this import is and begin anew; nothing is stored twice, as the events have the same uuids
+    #[arg(long)]
+    restart: bool,
+}
+
+/// Where events go.
+#[derive(Args, Clone, Debug)]
+pub struct TargetArguments {
+    /// Where events are posted to, such as https://events.example.com; by default the server of --data-dir
+    #[arg(long)]
+    url: Option<String>,
+    /// The key of the project that gets the events; try a project of its own first
+    #[arg(long, value_name = "KEY")]
+    project_key: Option<String>,
+}
+
+impl TargetArguments {
+    /// The server and the key: those of the running server of the data folder by default.
+    pub(super) fn resolve(&self, config: &Config) -> anyhow::Result<(String, String)> {
+        if let (Some(url), Some(key)) = (&self.url, &self.project_key) {
+            return Ok((url.clone(), key.clone()));
+        }
+        let running = open::running(config).context(
+            "say where the events go with --url and --project-key, or run the server here",
+        )?;
+        let url = self.url.clone().unwrap_or(running.ingest_url);
+        let key = self.project_key.clone().unwrap_or(running.project_api_key);
+        Ok((url, key))
+    }
+}
+
+/// A compression by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Compress {
+    /// Not at all
+    None,
+    /// By gzip
+    Gzip,
+    /// By zstd
+    Zstd,
+}
+
+impl From<Compress> for Compression {
+    fn from(compress: Compress) -> Self {
+        match compress {
+            Compress::None => Self::None,
+            Compress::Gzip => Self::Gzip,
+            Compress::Zstd => Self::Zstd,
+        }
+    }
+}
+
+pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
+    let staging = arguments.common.open()?;
+    let (url, project_key) = arguments.target.resolve(config)?;
+    if arguments.restart {
+        let folder = staging.load(&project_key)?;
+        for path in [folder.journal(), folder.rejects()] {
+            if path.exists() {
+                std::fs::remove_file(&path)
+                    .with_context(|| format!("cannot remove {}", path.display()))?;
+            }
+        }
+    }
+    let mut plan = arguments.sources.plan()?;
+    let files = match &arguments.rejects {
+        Some(rejects) => {
+            plan.is_replay = true;
+            replay::files(&staging.load(&project_key)?, rejects)?
+        }
+        None => arguments.sources.files(&staging)?,
+    };
+    let stage = Load {
+        url,
+        project_key,
+        plan,
+        files,
+        staging,
+        files_parallel: usize::from(arguments.parallel_files),
+        requests_parallel: usize::from(arguments.parallel_requests),
+        compression: arguments.compress.map(Compression::from),
+        patience: Duration::from_secs(arguments.patience),
+        cuts: Cuts {
+            request_events: usize::from(arguments.request_events),
+            chunk_bytes: arguments.chunk_bytes,
+            ..Cuts::default()
+        },
+    };
+    let meter = Arc::new(Meter::default());
+    let watch = Watch::start("load", &meter, arguments.common.audience());
+    let outcome = load(&stage, &meter);
+    drop(watch);
+    let outcome = outcome?;
+    tell(&stage, &outcome, &meter, arguments.common.json)?;
+    judge(&outcome)
+}
+
+fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, is_json: bool) -> anyhow::Result<()> {
+    let sum = &outcome.progress.sum;
+    let rejected: u64 = sum.rejected.values().sum();
+    let rejects = stage.staging.load(&stage.project_key)?.rejects();
+    let reading = meter.read();
+    if is_json {
+        let result = json!({
+            "stage": "load",
+            "result": {
+                "records": sum.records, "accepted": sum.accepted.total(), "generated": sum.generated.total(),
+                "skipped": sum.skipped, "rejected": rejected, "rejected_by_code": sum.rejected,
+                "rejects": rejects, "accepted_now": reading.accepted, "seconds": reading.seconds,
+                "broken": outcome.broken, "stopped": outcome.stop.as_ref().map(|stop| &stop.code),
+            },
+        });
+        crate::print(&result.to_string());
+        return Ok(());
+    }
+    let generated = match sum.generated.total() {
+        0 => String::new(),
+        count => format!(" (and {count} that the mapping made of them)"),
+    };
+    crate::print(&format!(
+        "{} records: {} events accepted{generated}, {} records skipped, {rejected} rejected. \
+         This time {} events in {:.1} s.",
+        sum.records,
+        sum.accepted.total(),
+        sum.skipped,
+        reading.accepted,
+        reading.seconds,
+    ));
+    if rejected > 0 {
+        let rows = sum
+            .rejected
+            .iter()
+            .map(|(code, count)| [code.clone(), count.to_string()]);
+        table::print(["REJECTED AS", "RECORDS"], rows.collect(), "");
+        crate::print(&format!(
+            "They are in {} with reason, file and line. Mend them or the mapping, then: \
+             millrace import load --rejects {}",
+            rejects.display(),
+            rejects.display()
+        ));
+    }
+    Ok(())
+}
+
+fn judge(outcome: &Outcome) -> anyhow::Result<()> {
+    if let Some(stop) = &outcome.stop {
+        bail!("the import stopped ({}): {}", stop.code, stop.message);
+    }
+    if !outcome.broken.is_empty() {
+        let list: Vec<_> = outcome
+            .broken
+            .iter()
+            .map(|(file, message)| format!("  {file}: {message}"))
+            .collect();
+        bail!(
+            "{} files could not be read to their end; what was read of them is imported. Mend them and run the same \
+             command again:\n{}",
+            list.len(),
+            list.join("\n")
+        );
+    }
+    Ok(())
+}

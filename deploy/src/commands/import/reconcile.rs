@@ -1,0 +1,253 @@
+//! `millrace import reconcile`: what was accepted against what is stored; `millrace import report`: imports beside one
+//! another.
+
+use super::{Common, Sources, TargetArguments};
+use crate::commands::table;
+use crate::config::Config;
+use crate::open;
+use anyhow::{Context, bail};
+use clap::Args;
+use millrace_import::check::Findings;
+use millrace_import::clickhouse::{ClickHouse, Stored};
+use millrace_import::journal::{Journal, Progress};
+use millrace_import::reconcile::{Difference, differences, without_doubles};
+use millrace_import::tally::{Tally, day_text};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Differences that are listed.
+const ROWS_MAX: usize = 50;
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// What `reconcile` is told.
+#[derive(Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    target: TargetArguments,
+    /// Number of the project in ClickHouse; by default that of the key
+    #[arg(long, value_name = "N")]
+    team_id: Option<i64>,
+    /// Wait so many seconds for ClickHouse to have all
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    wait: u64,
+    /// Let the project have more events than this import brought, as after another import
+    #[arg(long)]
+    allow_more: bool,
+}
+
+pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
+    let staging = arguments.common.open()?;
+    let (_, project_key) = arguments.target.resolve(config)?;
+    let journal = staging.load(&project_key)?.journal();
+    let progress = Journal::read(&journal)?;
+    if progress.heading.is_none() {
+        bail!(
+            "nothing was loaded into this project from {}; run `millrace import load` first",
+            staging.path().display()
+        );
+    }
+    let team_id = team_id(config, arguments, &project_key)?;
+    let settings = open::clickhouse_settings(config)?;
+    let clickhouse = ClickHouse::new(&settings.url, &settings.user, &settings.password)?;
+    let (stored, mut found) = open::block_on(async {
+        let deadline = Instant::now() + Duration::from_secs(arguments.wait);
+        loop {
+            let stored = clickhouse.stored(&settings.database, team_id).await?;
+            let found = differences(&progress.sum, &stored.merged);
+            if !found.iter().any(Difference::is_missing) || Instant::now() >= deadline {
+                return Ok((stored, found));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    })?;
+    let mut doubles = 0;
+    if found.iter().any(Difference::is_missing)
+        && let Ok(files) = arguments.sources.files(&staging)
+    {
+        doubles = without_doubles(&mut found, &files, &arguments.sources.plan()?)?;
+    }
+    if arguments.allow_more {
+        found.retain(Difference::is_missing);
+    }
+    let checked = checked(&staging.file("check.json"));
+    let unfinished = progress.files.values().filter(|file| !file.is_end).count();
+    if arguments.common.json {
+        let result = json!({
+            "source": source(&progress, checked.as_ref()), "accepted": progress.sum.accepted.total(),
+            "generated": progress.sum.generated.total(), "stored": stored.merged.total(),
+            "rows": stored.rows, "doubles_of_the_source": doubles, "unfinished_files": unfinished,
+            "differences": found,
+        });
+        crate::print(&json!({ "stage": "reconcile", "result": result }).to_string());
+    } else {
+        tell(&progress, checked.as_ref(), &stored, doubles, &found);
+    }
+    judge(unfinished, &found)
+}
+
+fn judge(unfinished: usize, found: &[Difference]) -> anyhow::Result<()> {
+    if unfinished > 0 {
+        bail!("{unfinished} files are not loaded to their end; run `millrace import load` again");
+    }
+    if !found.is_empty() {
+        bail!(
+            "{} counts of a day and an event differ; those stored less are missing, those stored more came from elsewhere",
+            found.len()
+        );
+    }
+    Ok(())
+}
+
+/// The source's own count: of the dry run if there was one, else of the import.
+fn source(progress: &Progress, checked: Option<&Tally>) -> u64 {
+    checked.map_or_else(|| progress.sum.made.total(), Tally::total)
+}
+
+fn checked(path: &std::path::Path) -> Option<Tally> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let findings: Findings = serde_json::from_str(&text).ok()?;
+    Some(findings.events)
+}
+
+fn team_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow::Result<i64> {
+    if let Some(team_id) = arguments.team_id {
+        return Ok(team_id);
+    }
+    let found = open::block_on(async {
+        let catalog = open::catalog(config).await?;
+        Ok(catalog.project_by_key(project_key).await?)
+    });
+    let found = found.context("say the project's number with --team-id")?;
+    found.map(|project| project.team_id.0).with_context(|| {
+        format!("no project has the key {project_key}; say its number with --team-id")
+    })
+}
+
+fn tell(
+    progress: &Progress,
+    checked: Option<&Tally>,
+    stored: &Stored,
+    doubles: u64,
+    found: &[Difference],
+) {
+    let sum = &progress.sum;
+    let rejected: u64 = sum.rejected.values().sum();
+    crate::print(&format!(
+        "Source            {} events{}\nAccepted          {}{}\nRejected          {rejected} records\nStored            {}",
+        source(progress, checked),
+        if checked.is_some() { " (by check)" } else { "" },
+        sum.accepted.total(),
+        match sum.generated.total() {
+            0 => String::new(),
+            count => format!(", and up to {count} that the mapping made of them"),
+        },
+        stored.merged.total(),
+    ));
+    if stored.rows > stored.merged.total() {
+        crate::print(&format!(
+            "ClickHouse has {} rows more, which are the same events sent again; it merges them by and by, and queries \
+             with FINAL leave them out already.",
+            stored.rows - stored.merged.total()
+        ));
+    }
+    if doubles > 0 {
+        crate::print(&format!(
+            "{doubles} events are in the source twice under the same id, and are stored once."
+        ));
+    }
+    let rows = found.iter().take(ROWS_MAX).map(|it| {
+        [
+            day_text(it.day),
+            it.event.clone(),
+            it.source.to_string(),
+            it.accepted.to_string(),
+            it.stored.to_string(),
+        ]
+    });
+    crate::print("");
+    table::print(
+        ["DAY", "EVENT", "SOURCE", "ACCEPTED", "STORED"],
+        rows.collect(),
+        "Every day and event is stored as it was accepted.",
+    );
+    if found.len() > ROWS_MAX {
+        crate::print(&format!("and {} others", found.len() - ROWS_MAX));
+    }
+}
+
+/// What `report` is told.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArguments {
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
+    let staging = arguments.common.open()?;
+    let mut loads = Vec::new();
+    for folder in staging.loads()? {
+        loads.push((folder.name(), Journal::read(&folder.journal())?));
+    }
+    let different = loads.windows(2).map(|pair| match pair {
+        [(_, one), (_, other)] => different(&one.sum.accepted, &other.sum.accepted),
+        _ => 0,
+    });
+    let different: usize = different.sum();
+    if arguments.common.json {
+        let list: Vec<_> = loads
+            .iter()
+            .map(|(key, progress)| json!({ "project_key": key, "sum": progress.sum }))
+            .collect();
+        let result = json!({ "loads": list, "different_counts": different });
+        crate::print(&json!({ "stage": "report", "result": result }).to_string());
+        return Ok(());
+    }
+    let rows = loads.iter().map(|(key, progress)| {
+        let sum = &progress.sum;
+        let done = progress.files.values().filter(|file| file.is_end).count();
+        [
+            key.clone(),
+            format!("{done}/{}", progress.files.len()),
+            sum.records.to_string(),
+            sum.accepted.total().to_string(),
+            sum.skipped.to_string(),
+            sum.rejected.values().sum::<u64>().to_string(),
+        ]
+    });
+    table::print(
+        [
+            "PROJECT KEY",
+            "FILES",
+            "RECORDS",
+            "ACCEPTED",
+            "SKIPPED",
+            "REJECTED",
+        ],
+        rows.collect(),
+        "Nothing was loaded from this staging folder.",
+    );
+    if loads.len() > 1 {
+        crate::print(&match different {
+            0 => "They brought the same events of each day and name.".to_owned(),
+            count => format!("{count} counts of a day and an event differ between them."),
+        });
+    }
+    Ok(())
+}
+
+/// How many days and events have another count.
+fn different(one: &Tally, other: &Tally) -> usize {
+    let unlike = |this: &Tally, that: &Tally| {
+        this.iter()
+            .filter(|(day, event, count)| that.get(*day, event) != *count)
+            .map(|(day, event, _)| (day, event.to_owned()))
+            .collect::<std::collections::HashSet<_>>()
+    };
+    let mut all = unlike(one, other);
+    all.extend(unlike(other, one));
+    all.len()
+}

@@ -1,0 +1,237 @@
+//! The stages, one after the other and each by itself.
+
+use super::{Stand, write_events};
+use crate::server::{Server, ask, post};
+use serde_json::{Value, json};
+use std::io::Write;
+
+const BAD: &str = "{\"event\":\"nobody's\",\"timestamp\":\"2024-01-05\"}\n\
+    {\"event\":\"broken\",\"distinct_id\":\"a\",\"timestamp\":\"2024-01-05\",\"properties\":{\"a\":tru}}\n\
+    {\"event\":\"never\",\"distinct_id\":\"a\"}\nnonsense\n";
+
+fn rejects(stand: &Stand) -> String {
+    let key = stand.server.credential("project_api_key");
+    format!("millrace-import/loads/{key}/rejects.ndjson.gz")
+}
+
+#[test]
+fn the_same_import_run_twice_adds_nothing() {
+    let stand = Stand::start();
+    write_events(&stand.path("events.ndjson"), 5_000);
+    let (first, code) = stand.result(&["load", "events.ndjson"]);
+    assert_eq!((&first["accepted"], code), (&json!(5_000), Some(0)));
+    stand.wait_for_events(5_000);
+    let (again, code) = stand.result(&["load", "events.ndjson"]);
+    assert_eq!((&again["accepted_now"], code), (&json!(0), Some(0)));
+    let (anew, code) = stand.result(&["load", "events.ndjson", "--restart"]);
+    assert_eq!((&anew["accepted_now"], code), (&json!(5_000), Some(0)));
+    // From elsewhere and compressed it is the same file.
+    let packed =
+        zstd::encode_all(&*std::fs::read(stand.path("events.ndjson")).unwrap(), 1).unwrap();
+    std::fs::create_dir(stand.path("other")).unwrap();
+    std::fs::write(stand.path("other/events.ndjson.zst"), packed).unwrap();
+    let args = [
+        "load",
+        "other",
+        "--staging",
+        "other-staging",
+        "--request-events",
+        "77",
+    ];
+    let (other, code) = stand.result(&args);
+    assert_eq!((&other["accepted_now"], code), (&json!(5_000), Some(0)));
+    stand
+        .server
+        .capture(&json!([{"event": "last", "distinct_id": "a"}]));
+    stand.server.wait_for(
+        "SELECT count() FROM millrace.events WHERE event = 'last'",
+        "1",
+    );
+    stand.wait_for_events(5_000);
+    let (result, code) = stand.result(&["reconcile", "events.ndjson"]);
+    assert_eq!(code, Some(0), "{result}");
+}
+
+#[test]
+fn what_is_refused_is_told_before_kept_during_and_replayed_after() {
+    let stand = Stand::start();
+    let path = stand.path("events.ndjson");
+    write_events(&path, 300);
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .unwrap();
+    // More than the server lists in one answer.
+    file.write_all(BAD.repeat(150).as_bytes()).unwrap();
+    let by_code = json!({
+        "invalid_json": 300, "missing_distinct_id": 150, "missing_timestamp": 150,
+    });
+
+    let (checked, code) = stand.result(&["check", "events.ndjson"]);
+    assert_eq!((&checked["rejected"], code), (&by_code, Some(1)));
+    assert_eq!(checked["records"], 900);
+    assert_eq!(checked["rejects"].as_array().unwrap().len(), 9);
+    for (allowed, expected) in [("599", 1), ("600", 0), ("66%", 1), ("67%", 0)] {
+        let (_, code) = stand.result(&["check", "events.ndjson", "--max-bad", allowed]);
+        assert_eq!(code, Some(expected), "{allowed}");
+    }
+
+    let (loaded, code) = stand.result(&["load", "events.ndjson"]);
+    assert_eq!((&loaded["rejected_by_code"], code), (&by_code, Some(0)));
+    stand.wait_for_events(300);
+
+    // Mended by hand: those of nobody get somebody.
+    let packed = std::fs::read(stand.path(&rejects(&stand))).unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(&*packed), &mut text)
+        .unwrap();
+    let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&first["file"], &first["ordinal"]),
+        (&json!("events.ndjson"), &json!(302))
+    );
+    let mended = text.replace(
+        r#"nobody's\","#,
+        r#"nobody's\",\"distinct_id\":\"somebody\","#,
+    );
+    assert_ne!(mended, text);
+    std::fs::write(stand.path("mended.ndjson"), mended).unwrap();
+    let (replayed, code) = stand.result(&["load", "--rejects", "mended.ndjson"]);
+    assert_eq!(
+        (&replayed["accepted"], code),
+        (&json!(450), Some(0)),
+        "{replayed}"
+    );
+    let left = json!({ "invalid_json": 300, "missing_timestamp": 150 });
+    assert_eq!(
+        (&replayed["rejected_by_code"], &replayed["records"]),
+        (&left, &json!(900))
+    );
+    stand.wait_for_events(450);
+}
+
+#[test]
+fn a_mapping_is_the_same_for_the_dry_run_and_the_import() {
+    let stand = Stand::start();
+    write_events(&stand.path("events.ndjson"), 300);
+    let mapping = "[events]\ndrop = [\"click\"]\nrename = { \"Sign Up\" = \"signed_up\" }\n\
+        [properties]\ndrop = [\"pad\"]\nset = { imported = true }\n";
+    std::fs::write(stand.path("mapping.toml"), mapping).unwrap();
+    let with = ["events.ndjson", "--mapping", "mapping.toml"];
+    let (checked, code) = stand.result(&[&["check"], &with[..]].concat());
+    assert_eq!((&checked["skipped"], code), (&json!(100), Some(0)));
+    assert_eq!(checked["rules"]["rename event Sign Up"], 100);
+    let (loaded, code) = stand.result(&[&["load"], &with[..]].concat());
+    assert_eq!((&loaded["accepted"], code), (&json!(200), Some(0)));
+    stand.wait_for_events(200);
+    let sql = "SELECT DISTINCT event, JSONExtractBool(properties, 'imported'), JSONHas(properties, 'pad') \
+               FROM millrace.events ORDER BY event";
+    assert_eq!(stand.server.query(sql), "$pageview\t1\t0\nsigned_up\t1\t0");
+    let output = stand.output(&["load", "events.ndjson"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("another mapping") && text.contains("--restart"),
+        "{text}"
+    );
+}
+
+/// A second project; its number and key.
+fn project(server: &Server) -> (String, String) {
+    let (status, made) = ask(
+        server,
+        "POST",
+        "/api/organizations/@current/projects/",
+        &json!({ "name": "Trial" }),
+    );
+    assert_eq!(status, 201, "{made}");
+    let key = made["api_token"].as_str().unwrap().to_owned();
+    (made["id"].to_string(), key)
+}
+
+#[test]
+fn a_trial_is_compared_with_the_real_import_and_counts_that_differ_are_found() {
+    let stand = Stand::start();
+    write_events(&stand.path("events.ndjson"), 600);
+    let (trial, key) = project(&stand.server);
+    stand.approve(&trial);
+    let with = ["events.ndjson", "--project-key", &key];
+    let (loaded, _) = stand.result(&[&["load"], &with[..]].concat());
+    assert_eq!(loaded["accepted"], 600);
+    let (result, code) = stand.result(&[&["reconcile"], &with[..]].concat());
+    assert_eq!(
+        (&result["stored"], code),
+        (&json!(600), Some(0)),
+        "{result}"
+    );
+    stand.result(&["load", "events.ndjson"]);
+    let (report, _) = stand.result(&["report"]);
+    assert_eq!(report["loads"].as_array().unwrap().len(), 2);
+    assert_eq!(report["different_counts"], 0);
+
+    let stray = json!({ "api_key": key, "historical_migration": true, "batch": [
+        { "event": "stray", "distinct_id": "a", "timestamp": "2024-02-01" },
+    ]});
+    let url = format!("{}/batch/", stand.server.credential("ingest_url"));
+    assert_eq!(post(&url, &stray.to_string()).0, 200);
+    let sql = "SELECT count() FROM millrace.events WHERE event = 'stray'";
+    stand.server.wait_for(sql, "1");
+    let (result, code) = stand.result(&[&["reconcile", "--wait", "0"], &with[..]].concat());
+    assert_eq!(
+        (&result["differences"][0]["event"], code),
+        (&json!("stray"), Some(1))
+    );
+    let args = [&["reconcile", "--allow-more"], &with[..]].concat();
+    assert_eq!(stand.result(&args).1, Some(0));
+}
+
+#[test]
+fn another_instance_is_fetched_day_by_day_and_imported() {
+    let (source, target) = (Stand::start(), Stand::start());
+    write_events(&source.path("events.ndjson"), 700);
+    source.result(&["load", "events.ndjson"]);
+    source.wait_for_events(700);
+    let credential = |name: &str| source.server.credential(name);
+    let (url, user, password, team) = (
+        credential("clickhouse_url"),
+        credential("clickhouse_user"),
+        credential("clickhouse_password"),
+        credential("team_id"),
+    );
+    let args = [
+        "fetch",
+        "clickhouse",
+        "--from-url",
+        &url,
+        "--from-user",
+        &user,
+        "--from-password",
+        &password,
+        "--table",
+        "millrace.events",
+        "--from-team-id",
+        &team,
+        "--page-rows",
+        "3",
+    ];
+    let (fetched, code) = target.result(&args);
+    assert_eq!((&fetched["parts_fetched"], code), (&json!(84), Some(0)));
+    let (again, _) = target.result(&args);
+    assert_eq!(
+        (&again["parts_fetched"], &again["parts_known"]),
+        (&json!(0), &json!(84))
+    );
+    let (checked, code) = target.result(&["check"]);
+    assert_eq!(
+        (&checked["formats"], code),
+        (&json!({ "clickhouse": 84 }), Some(0))
+    );
+    let (loaded, _) = target.result(&["load"]);
+    assert_eq!(loaded["accepted"], 700);
+    target.wait_for_events(700);
+    let sql = "SELECT sum(cityHash64(uuid, event, timestamp, distinct_id, \
+               JSONExtractRaw(properties, 'number'), JSONExtractRaw(properties, 'pad'))) \
+               FROM millrace.events FINAL";
+    assert_eq!(target.server.query(sql), source.server.query(sql));
+    let (result, code) = target.result(&["reconcile"]);
+    assert_eq!(code, Some(0), "{result}");
+}

@@ -1,0 +1,297 @@
+//! The dry run: all files through the mapping and the server's rules, and nothing sent.
+
+use crate::chunk::{Chunk, ChunkReader};
+use crate::files::SourceFile;
+use crate::meter::Meter;
+use crate::plan::Plan;
+use crate::reject::{By, Reason, Reject};
+use crate::request::{Head, Request};
+use crate::send::Judge;
+use crate::tallier::name_of;
+use crate::tally::Tally;
+use millrace_rows::Micros;
+use millrace_sources::Position;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rejects of a code that are shown.
+const SAMPLES_OF_CODE: usize = 3;
+
+/// A dry run.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What is done with the files.
+    pub plan: Plan,
+    /// The files.
+    pub files: Vec<SourceFile>,
+    /// Files that are read at once.
+    pub files_parallel: usize,
+    /// Records that are read of each file; all without.
+    pub records_max: Option<u64>,
+    /// Events that are shown.
+    pub samples: usize,
+}
+
+/// What a dry run found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Findings {
+    /// Records that were read.
+    pub records: u64,
+    /// Records that were left out on purpose.
+    pub skipped: u64,
+    /// Bytes of the files as they are on the disk.
+    pub file_bytes: u64,
+    /// Bytes of all requests, not compressed.
+    pub request_bytes: u64,
+    /// Requests that an import would send.
+    pub requests: u64,
+    /// Events that would be accepted, by day and name.
+    pub events: Tally,
+    /// Events that mappings made beside these.
+    pub generated: Tally,
+    /// The time of the first event, in microseconds since 1970.
+    pub first_micros: Option<i64>,
+    /// The time of the last one.
+    pub last_micros: Option<i64>,
+    /// What the files are, and how many.
+    pub formats: BTreeMap<String, u64>,
+    /// How often each rule was applied.
+    pub rules: BTreeMap<String, u64>,
+    /// Rejects by code.
+    pub rejected: BTreeMap<String, u64>,
+    /// Some rejects of each code.
+    pub rejects: Vec<Reject>,
+    /// Some events, and the records that they were made of.
+    pub samples: Vec<Sample>,
+    /// Files that cannot be read to their end, with the reason.
+    pub broken: Vec<(String, String)>,
+}
+
+/// An event, and the record that it was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The file.
+    pub file: String,
+    /// The record.
+    pub record: String,
+    /// The event as it would be sent.
+    pub event: String,
+}
+
+impl Findings {
+    /// Records that would be rejected.
+    #[must_use]
+    pub fn bad(&self) -> u64 {
+        self.rejected.values().sum()
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.records += other.records;
+        self.skipped += other.skipped;
+        self.file_bytes += other.file_bytes;
+        self.request_bytes += other.request_bytes;
+        self.requests += other.requests;
+        self.events.merge(&other.events);
+        self.generated.merge(&other.generated);
+        let times = [other.first_micros, other.last_micros];
+        self.extend_times(times.into_iter().flatten());
+        let counts = [
+            (&mut self.formats, other.formats),
+            (&mut self.rules, other.rules),
+            (&mut self.rejected, other.rejected),
+        ];
+        for (into, from) in counts {
+            for (name, count) in from {
+                *into.entry(name).or_default() += count;
+            }
+        }
+        other.rejects.into_iter().for_each(|it| self.sample(it));
+        self.samples.extend(other.samples);
+        self.broken.extend(other.broken);
+    }
+
+    fn extend_times(&mut self, times: impl Iterator<Item = i64>) {
+        for at in times {
+            self.first_micros = Some(self.first_micros.map_or(at, |first| first.min(at)));
+            self.last_micros = Some(self.last_micros.map_or(at, |last| last.max(at)));
+        }
+    }
+
+    fn reject(&mut self, reject: Reject) {
+        *self.rejected.entry(reject.code.clone()).or_default() += 1;
+        self.sample(reject);
+    }
+
+    fn sample(&mut self, reject: Reject) {
+        let known = self.rejects.iter().filter(|it| it.code == reject.code);
+        if known.count() < SAMPLES_OF_CODE {
+            self.rejects.push(reject);
+        }
+    }
+}
+
+/// Reads all files.
+#[must_use]
+pub fn run(check: &Check, meter: &Meter) -> Findings {
+    let queue: VecDeque<_> = check.files.iter().collect();
+    for file in &check.files {
+        meter.expect(file.bytes);
+    }
+    let queue = Mutex::new(queue);
+    let total = Mutex::new(Findings::default());
+    std::thread::scope(|scope| {
+        for _ in 0..check.files_parallel.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let next = queue
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front();
+                    let Some(file) = next else {
+                        return;
+                    };
+                    let found = Checking::new(check, file, meter).run();
+                    total
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .merge(found);
+                }
+            });
+        }
+    });
+    let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    total.samples.truncate(check.samples);
+    total.broken.sort();
+    total
+}
+
+/// The dry run of one file.
+struct Checking<'a> {
+    check: &'a Check,
+    file: &'a SourceFile,
+    meter: &'a Meter,
+    judge: Judge,
+    found: Findings,
+}
+
+impl<'a> Checking<'a> {
+    fn new(check: &'a Check, file: &'a SourceFile, meter: &'a Meter) -> Self {
+        Self {
+            check,
+            file,
+            meter,
+            judge: Judge::default(),
+            found: Findings {
+                file_bytes: file.bytes,
+                ..Findings::default()
+            },
+        }
+    }
+
+    fn run(mut self) -> Findings {
+        if let Err(message) = self.chunks() {
+            self.found.broken.push((self.file.name(), message));
+        }
+        self.found
+    }
+
+    fn chunks(&mut self) -> Result<(), String> {
+        let head = Head::new("check");
+        let counter: &Arc<_> = self.meter.bytes_read();
+        let before = counter.load(Ordering::Relaxed);
+        let reader = ChunkReader::open(
+            self.file,
+            &self.check.plan,
+            &head,
+            Position::default(),
+            counter,
+        );
+        let mut reader = reader.map_err(|error| error.to_string())?;
+        let is_plain = counter.load(Ordering::Relaxed) == before;
+        let format = reader.format().name();
+        self.found.formats.insert(format.to_owned(), 1);
+        let mut offset = 0;
+        let ended = loop {
+            match reader.next_chunk() {
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.to_string()),
+                Ok(Some(chunk)) => {
+                    if is_plain {
+                        counter.fetch_add(chunk.next.offset - offset, Ordering::Relaxed);
+                        offset = chunk.next.offset;
+                    }
+                    self.chunk(chunk, format);
+                }
+            }
+            let is_enough = self
+                .check
+                .records_max
+                .is_some_and(|max| self.found.records >= max);
+            if is_enough {
+                break Ok(());
+            }
+        };
+        self.found.rules = reader.counts();
+        ended
+    }
+
+    fn chunk(&mut self, chunk: Chunk, format: &'static str) {
+        let found = &mut self.found;
+        found.records += chunk.records;
+        found.skipped += chunk.skipped;
+        found.events.merge(&chunk.made);
+        found.generated.merge(&chunk.generated);
+        let times = chunk
+            .times
+            .map(|(Micros(first), Micros(last))| [first, last]);
+        found.extend_times(times.into_iter().flatten());
+        self.meter.rejected(chunk.rejects.len() as u64);
+        self.meter.skipped(chunk.skipped);
+        for reject in chunk.rejects {
+            found.reject(reject);
+        }
+        for request in &chunk.requests {
+            self.request(request, format);
+        }
+    }
+
+    fn request(&mut self, request: &Request, format: &'static str) {
+        let name = self.file.name();
+        let found = &mut self.found;
+        found.requests += 1;
+        found.request_bytes += request.body.len() as u64;
+        for sent in &request.events {
+            if found.samples.len() >= self.check.samples {
+                break;
+            }
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            found.samples.push(Sample {
+                file: name.clone(),
+                record: text(&request.record(sent)),
+                event: text(request.event(sent)),
+            });
+        }
+        let refused = self.judge.refused(request);
+        self.meter.rejected(refused.len() as u64);
+        self.meter
+            .accepted((request.events.len() - refused.len()) as u64);
+        for refusal in refused {
+            let Some(sent) = request.events.get(refusal.index) else {
+                continue;
+            };
+            if let Some(day) = sent.counted {
+                found.events.remove(day, &name_of(request.name(sent)));
+            }
+            let reason = Reason {
+                by: By::Server,
+                code: &refusal.code,
+                field: refusal.field(),
+                message: &refusal.detail,
+            };
+            let record = request.record(sent);
+            found.reject(Reject::new(&name, format, sent.at, &record, reason));
+        }
+    }
+}

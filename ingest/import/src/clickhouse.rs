@@ -1,0 +1,131 @@
+//! ClickHouse over HTTP, as far as an import asks it: counts of what is stored, and rows of another instance.
+
+use crate::send::client;
+use crate::tally::Tally;
+use anyhow::Context;
+use reqwest::Response;
+use url::Url;
+
+/// How a ClickHouse is reached.
+#[derive(Clone, Debug)]
+pub struct ClickHouse {
+    client: reqwest::Client,
+    url: Url,
+    user: String,
+    password: String,
+}
+
+/// Why a query has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// Nobody is there.
+    #[error("ClickHouse does not answer: {0}")]
+    Unreachable(reqwest::Error),
+    /// It cannot now.
+    #[error("ClickHouse cannot: {0}")]
+    Busy(String),
+    /// It never will.
+    #[error("ClickHouse refuses: {0}")]
+    Refused(String),
+}
+
+impl ClickHouse {
+    /// The server at `url`, such as `http://127.0.0.1:8123`.
+    ///
+    /// # Errors
+    /// When the URL is none, or TLS cannot be set up.
+    pub fn new(url: &str, user: &str, password: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            client: client()?,
+            url: Url::parse(url).with_context(|| format!("{url} is no URL of a ClickHouse"))?,
+            user: user.to_owned(),
+            password: password.to_owned(),
+        })
+    }
+
+    /// Runs a query with parameters, as in `{team:Int64}`; gives the answer once its status is there.
+    ///
+    /// # Errors
+    /// When it cannot be reached or refuses.
+    pub async fn query(
+        &self,
+        sql: &str,
+        params: &[(&str, String)],
+    ) -> Result<Response, QueryError> {
+        let mut url = self.url.clone();
+        // An exception behind the first rows would else look like their end.
+        url.query_pairs_mut()
+            .append_pair("wait_end_of_query", "1")
+            .extend_pairs(
+                params
+                    .iter()
+                    .map(|(name, value)| (format!("param_{name}"), value)),
+            );
+        let answer = self
+            .client
+            .post(url)
+            .header("X-ClickHouse-User", &self.user)
+            .header("X-ClickHouse-Key", &self.password)
+            .body(sql.to_owned())
+            .send()
+            .await
+            .map_err(QueryError::Unreachable)?;
+        let status = answer.status();
+        if !status.is_success() {
+            let text = answer.text().await.unwrap_or_default();
+            let text = text.trim().to_owned();
+            return Err(if status.is_client_error() {
+                QueryError::Refused(text)
+            } else {
+                QueryError::Busy(text)
+            });
+        }
+        Ok(answer)
+    }
+
+    /// How many imported events of a project are stored, by day and name: as they count when ClickHouse has merged, and
+    /// how many rows there are now.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub async fn stored(&self, database: &str, team_id: i64) -> anyhow::Result<Stored> {
+        let of = |table: String| async move {
+            let sql = format!(
+                "SELECT toUInt32(toDate(timestamp)), event, count() FROM {table} \
+                 WHERE team_id = {{team:Int64}} AND historical_migration GROUP BY 1, 2 \
+                 FORMAT JSONCompactEachRow \
+                 SETTINGS output_format_json_quote_64bit_integers = 0"
+            );
+            let answer = self.query(&sql, &[("team", team_id.to_string())]).await?;
+            let text = answer
+                .text()
+                .await
+                .context("ClickHouse's answer broke off")?;
+            counts(&text)
+        };
+        let table = format!("`{}`.events", database.replace('`', "\\`"));
+        Ok(Stored {
+            merged: of(format!("{table} FINAL")).await?,
+            rows: of(table).await?.total(),
+        })
+    }
+}
+
+/// What is stored of a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Events, each once.
+    pub merged: Tally,
+    /// Rows, of which those of the same event are merged by and by.
+    pub rows: u64,
+}
+
+fn counts(text: &str) -> anyhow::Result<Tally> {
+    let mut tally = Tally::default();
+    for line in text.lines() {
+        let (day, event, count): (i64, String, u64) = serde_json::from_str(line)
+            .with_context(|| format!("ClickHouse answers something else than counts: {line}"))?;
+        tally.add(day, &event, count);
+    }
+    Ok(tally)
+}

@@ -1,0 +1,177 @@
+//! The events table of another instance of this service, or of PostHog: read day by day over ClickHouse's HTTP interface,
+//! in pages that begin behind the last row of the one before.
+
+use crate::clickhouse::{ClickHouse, QueryError};
+use anyhow::{Context, bail};
+use async_trait::async_trait;
+use millrace_sources::{Export, FetchError, Part};
+use serde::Deserialize;
+use std::io::Write;
+
+/// What is read.
+#[derive(Clone, Debug)]
+pub struct TableSettings {
+    /// The table, such as `millrace.events` or `posthog.events`.
+    pub table: String,
+    /// Whose events.
+    pub team_id: i64,
+    /// The first day, `YYYY-MM-DD` in UTC.
+    pub from: Option<String>,
+    /// The last day.
+    pub until: Option<String>,
+    /// Rows of a page.
+    pub page_rows: u64,
+}
+
+/// An events table.
+#[derive(Debug)]
+pub struct TableExport {
+    clickhouse: ClickHouse,
+    settings: TableSettings,
+    days: Vec<String>,
+    rows: u64,
+}
+
+/// What the next page begins behind.
+#[derive(Deserialize)]
+struct Cursor {
+    timestamp: String,
+    uuid: String,
+}
+
+impl TableExport {
+    /// Asks which days there are.
+    ///
+    /// # Errors
+    /// When the table cannot be read, or has nothing.
+    pub async fn open(clickhouse: ClickHouse, settings: TableSettings) -> anyhow::Result<Self> {
+        let is_name = settings
+            .table
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.'));
+        if !is_name {
+            bail!("{} is no name of a table", settings.table);
+        }
+        let sql = format!(
+            "SELECT toString(toDate(timestamp)), count() FROM {} WHERE team_id = {{team:Int64}} \
+             AND toDate(timestamp) BETWEEN {{from:Date}} AND {{until:Date}} \
+             GROUP BY toDate(timestamp) ORDER BY toDate(timestamp) FORMAT JSONCompactEachRow \
+             SETTINGS output_format_json_quote_64bit_integers = 0",
+            settings.table
+        );
+        let day = |day: &Option<String>, default: &str| day.clone().unwrap_or(default.to_owned());
+        let params = [
+            ("team", settings.team_id.to_string()),
+            ("from", day(&settings.from, "1970-01-01")),
+            ("until", day(&settings.until, "2149-06-06")),
+        ];
+        let text = clickhouse.query(&sql, &params).await?.text().await?;
+        let (mut days, mut rows) = (Vec::new(), 0);
+        for line in text.lines() {
+            let (day, count): (String, u64) =
+                serde_json::from_str(line).context("ClickHouse answers something else")?;
+            days.push(day);
+            rows += count;
+        }
+        if days.is_empty() {
+            bail!(
+                "{} has no events of team {} in that time",
+                settings.table,
+                settings.team_id
+            );
+        }
+        Ok(Self {
+            clickhouse,
+            settings,
+            days,
+            rows,
+        })
+    }
+
+    /// Rows of all days.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    async fn page(&self, day: &str, cursor: Option<&Cursor>) -> Result<String, FetchError> {
+        let behind = match cursor {
+            Some(_) => "AND (at, uuid) > ({timestamp:DateTime64(6, 'UTC')}, {uuid:UUID}) ",
+            None => "",
+        };
+        let sql = format!(
+            "SELECT team_id, uuid, event, properties, toString(at) AS timestamp, distinct_id FROM \
+             (SELECT team_id, uuid, event, properties, toDateTime64(timestamp, 6, 'UTC') AS at, \
+             distinct_id FROM {} WHERE team_id = {{team:Int64}} AND toDate(timestamp) = {{day:Date}}) \
+             WHERE 1 {behind}ORDER BY at, uuid LIMIT 1 BY at, uuid LIMIT {{rows:UInt64}} \
+             FORMAT JSONEachRow",
+            self.settings.table
+        );
+        let mut params = vec![
+            ("team", self.settings.team_id.to_string()),
+            ("day", day.to_owned()),
+            ("rows", self.settings.page_rows.to_string()),
+        ];
+        if let Some(cursor) = cursor {
+            params.push(("timestamp", cursor.timestamp.clone()));
+            params.push(("uuid", cursor.uuid.clone()));
+        }
+        let again = |message: String| FetchError::Again {
+            after: None,
+            message,
+        };
+        let answer = self.clickhouse.query(&sql, &params).await;
+        let answer = answer.map_err(|error| match error {
+            QueryError::Refused(_) => FetchError::Final {
+                message: error.to_string(),
+            },
+            QueryError::Unreachable(_) | QueryError::Busy(_) => again(error.to_string()),
+        })?;
+        answer
+            .text()
+            .await
+            .map_err(|error| again(format!("the page broke off: {error}")))
+    }
+}
+
+#[async_trait]
+impl Export for TableExport {
+    fn parts(&self) -> Vec<Part> {
+        let part = |day: &String| Part {
+            name: format!("clickhouse-{day}.ndjson.zst"),
+            from: day.clone(),
+            until: day.clone(),
+        };
+        self.days.iter().map(part).collect()
+    }
+
+    /// Each page sorts a day, which another server has better to do than twice at once.
+    fn parallel(&self) -> usize {
+        1
+    }
+
+    async fn fetch(
+        &self,
+        _http: &reqwest::Client,
+        part: &Part,
+        into: &mut (dyn Write + Send),
+    ) -> Result<(), FetchError> {
+        let mut encoder = zstd::Encoder::new(into, 3)?;
+        let mut cursor: Option<Cursor> = None;
+        loop {
+            let page = self.page(&part.from, cursor.as_ref()).await?;
+            encoder.write_all(page.as_bytes())?;
+            let rows = page.lines().count() as u64;
+            if rows < self.settings.page_rows {
+                break;
+            }
+            let last = page.lines().next_back().unwrap_or_default();
+            let last = serde_json::from_str(last).map_err(|error| FetchError::Final {
+                message: format!("ClickHouse answers something else than rows: {error}"),
+            })?;
+            cursor = Some(last);
+        }
+        encoder.finish()?;
+        Ok(())
+    }
+}

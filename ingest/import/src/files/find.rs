@@ -1,0 +1,118 @@
+//! Paths, patterns and folders into files.
+
+use super::{SourceFile, archive};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why there is nothing to import.
+#[derive(Debug, Error)]
+pub enum FindError {
+    /// A pattern of names is none.
+    #[error("{pattern} is no pattern of file names: {error}")]
+    Pattern {
+        /// As given.
+        pattern: String,
+        /// What is wrong.
+        error: glob::PatternError,
+    },
+    /// Nothing of this name.
+    #[error("there is no file {0}; check the path")]
+    Absent(String),
+    /// The disk.
+    #[error("cannot read {path}: {error}")]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+}
+
+/// All files that these arguments name, in the order of their names: files, folders with all that is in them, patterns
+/// such as `exports/2024-*.json.gz`, zip archives with all that is in them, `-` for standard input.
+///
+/// # Errors
+/// When one of them names nothing, or cannot be read.
+pub fn find(arguments: &[String]) -> Result<Vec<SourceFile>, FindError> {
+    let mut files = Vec::new();
+    for argument in arguments {
+        if argument == "-" {
+            files.push(SourceFile {
+                path: PathBuf::from("-"),
+                entry: None,
+                bytes: 0,
+            });
+            continue;
+        }
+        let path = Path::new(argument);
+        let paths = if path.exists() {
+            vec![path.to_owned()]
+        } else {
+            matching(argument)?
+        };
+        if paths.is_empty() {
+            return Err(FindError::Absent(argument.clone()));
+        }
+        for path in paths {
+            add(&path, &mut files)?;
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    files.retain(|file| seen.insert((file.path.clone(), file.entry.clone())));
+    Ok(files)
+}
+
+fn matching(pattern: &str) -> Result<Vec<PathBuf>, FindError> {
+    let paths = glob::glob(pattern).map_err(|error| FindError::Pattern {
+        pattern: pattern.to_owned(),
+        error,
+    })?;
+    paths
+        .map(|path| {
+            path.map_err(|error| FindError::Io {
+                path: error.path().to_owned(),
+                error: error.into(),
+            })
+        })
+        .collect()
+}
+
+/// Hidden files are none, nor are those that are being fetched.
+fn add(path: &Path, files: &mut Vec<SourceFile>) -> Result<(), FindError> {
+    let at = |error| FindError::Io {
+        path: path.to_owned(),
+        error,
+    };
+    let metadata = path.metadata().map_err(at)?;
+    if metadata.is_dir() {
+        let entries = path.read_dir().map_err(at)?;
+        let mut inside = entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(at)?;
+        inside.sort();
+        inside.retain(|path| !is_hidden(path));
+        return inside.iter().try_for_each(|path| add(path, files));
+    }
+    if path
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
+    {
+        files.extend(archive::entries(path).map_err(at)?);
+    } else {
+        files.push(SourceFile {
+            path: path.to_owned(),
+            entry: None,
+            bytes: metadata.len(),
+        });
+    }
+    Ok(())
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with('.') || name.ends_with(".part")
+    })
+}

@@ -1,0 +1,378 @@
+//! How far an import is: a file of lines, one for each stretch of a file whose events were all acknowledged.
+//!
+//! A line is appended and synced after the answers, never before, so what it says is true after any crash. Lines of a
+//! file follow one another without a gap. A line that a crash tore is no line.
+
+use crate::files::SourceFile;
+use crate::tally::Tally;
+use anyhow::{Context, ensure};
+use millrace_sources::Position;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// What an import is: a journal goes on only with the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heading {
+    /// Which version of the journal.
+    pub version: u32,
+    /// Where the events go.
+    pub url: String,
+    /// Whose they are there.
+    pub project_key: String,
+    /// The source that uuids are made with, and its project.
+    pub source: [String; 2],
+    /// A digest of the mapping; [`ANY`] for rejects, which are replayed because the mapping changed.
+    pub mapping: String,
+}
+
+/// The mapping of those who may have any.
+pub const ANY: &str = "any";
+
+/// A stretch of a file that was imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// Which file.
+    pub file: String,
+    /// The file's bytes on the disk, so that it is noticed when it changes.
+    pub file_bytes: u64,
+    /// Where the next stretch begins.
+    pub next: Position,
+    /// Whether the file ends there.
+    pub is_end: bool,
+    /// Records in it.
+    pub records: u64,
+    /// Records in it that were left out on purpose.
+    pub skipped: u64,
+    /// Events that were made of it.
+    pub made: Tally,
+    /// Events that the mapping made beside these, which other stretches may have made too.
+    #[serde(default)]
+    pub generated: Tally,
+    /// Events of `made` that the server accepted.
+    pub accepted: Tally,
+    /// Rejects by code, those of the mapping and those of the server.
+    pub rejected: BTreeMap<String, u64>,
+    /// Rejects of earlier stretches that this one sent again, by code.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replayed: BTreeMap<String, u64>,
+    /// Length of the file of rejects with those of this stretch.
+    pub rejects_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Import(Heading),
+    Passed(Box<Passed>),
+}
+
+/// All that a journal says.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// What it is of.
+    pub heading: Option<Heading>,
+    /// Where each file goes on.
+    pub files: HashMap<String, FileProgress>,
+    /// The sum of all stretches.
+    pub sum: Passed,
+}
+
+/// How far a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileProgress {
+    /// Where it goes on.
+    pub next: Position,
+    /// Whether it is done.
+    pub is_end: bool,
+    /// Its bytes when it was read.
+    pub file_bytes: u64,
+}
+
+impl Progress {
+    /// Where a file goes on; `None` when it is done. A file of rejects may have been mended since it was done.
+    ///
+    /// # Errors
+    /// When it is another file than it was.
+    pub fn of(&self, file: &SourceFile, is_replay: bool) -> anyhow::Result<Option<Position>> {
+        let name = file.name();
+        let Some(known) = self.files.get(&name) else {
+            return Ok(Some(Position::default()));
+        };
+        if is_replay && known.is_end && known.file_bytes != file.bytes {
+            return Ok(Some(Position::default()));
+        }
+        ensure!(
+            known.file_bytes == file.bytes,
+            "{name} has {} bytes and had {} when its import began. Put the old file back, or import the new one \
+             into a staging folder of its own",
+            file.bytes,
+            known.file_bytes
+        );
+        Ok((!known.is_end).then_some(known.next))
+    }
+
+    fn add(&mut self, passed: &Passed) {
+        self.files.insert(
+            passed.file.clone(),
+            FileProgress {
+                next: passed.next,
+                is_end: passed.is_end,
+                file_bytes: passed.file_bytes,
+            },
+        );
+        let sum = &mut self.sum;
+        // A record that is replayed was counted before.
+        let replayed: u64 = passed.replayed.values().sum();
+        sum.records += passed.records.saturating_sub(replayed);
+        for (code, count) in &passed.replayed {
+            if let Some(known) = sum.rejected.get_mut(code) {
+                *known = known.saturating_sub(*count);
+            }
+        }
+        sum.rejected.retain(|_, count| *count > 0);
+        sum.skipped += passed.skipped;
+        sum.made.merge(&passed.made);
+        sum.generated.merge(&passed.generated);
+        sum.accepted.merge(&passed.accepted);
+        for (code, count) in &passed.rejected {
+            *sum.rejected.entry(code.clone()).or_default() += count;
+        }
+        sum.rejects_bytes = passed.rejects_bytes;
+    }
+}
+
+/// The journal of an import that is under way.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Reads a journal; an empty one when there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none.
+    pub fn read(path: &Path) -> anyhow::Result<Progress> {
+        Ok(read(path)?.0)
+    }
+
+    /// Opens it to go on with it, and says how far it is.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, is of another import, or another process has it.
+    pub fn open(path: &Path, heading: &Heading) -> anyhow::Result<(Self, Progress)> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+            .with_context(|| format!("another import is writing {}", path.display()))?;
+        let (progress, whole_bytes) = read(path)?;
+        if let Some(known) = &progress.heading {
+            same(known, heading, path)?;
+        }
+        file.set_len(whole_bytes)?;
+        file.seek(SeekFrom::End(0))?;
+        let mut journal = Self {
+            file,
+            path: path.to_owned(),
+        };
+        if progress.heading.is_none() {
+            journal.write(&[Line::Import(heading.clone())])?;
+            if let Some(folder) = path.parent() {
+                File::open(folder)?.sync_all()?;
+            }
+        }
+        Ok((journal, progress))
+    }
+
+    /// Appends stretches, and syncs.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn append(&mut self, passed: Vec<Passed>) -> anyhow::Result<()> {
+        let lines: Vec<_> = passed
+            .into_iter()
+            .map(|passed| Line::Passed(Box::new(passed)))
+            .collect();
+        self.write(&lines)
+    }
+
+    fn write(&mut self, lines: &[Line]) -> anyhow::Result<()> {
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        let written = self
+            .file
+            .write_all(&text)
+            .and_then(|()| self.file.sync_data());
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+fn same(known: &Heading, wanted: &Heading, path: &Path) -> anyhow::Result<()> {
+    let is_any = [known, wanted].iter().any(|it| it.mapping == ANY);
+    let table = [
+        ("address", known.url == wanted.url),
+        ("project key", known.project_key == wanted.project_key),
+        ("source", is_any || known.source == wanted.source),
+        ("mapping", is_any || known.mapping == wanted.mapping),
+        ("version", known.version == wanted.version),
+    ];
+    for (what, is_same) in table {
+        ensure!(
+            is_same,
+            "{} is of an import with another {what}. Go on with that one, or begin anew with another --staging, or \
+             with --restart, after which events that were sent already are sent again under the same uuids",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// What a journal says, and the bytes of its whole lines.
+fn read(path: &Path) -> anyhow::Result<(Progress, u64)> {
+    let mut progress = Progress::default();
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((progress, 0)),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", path.display()));
+        }
+    };
+    let mut whole = 0;
+    let mut rest = bytes.as_slice();
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let (line, behind) = rest.split_at(end + 1);
+        match serde_json::from_slice(line) {
+            Ok(Line::Import(heading)) => progress.heading = Some(heading),
+            Ok(Line::Passed(passed)) => progress.add(&passed),
+            // The last lines may be torn; one before others that are whole is damage.
+            Err(_) if !behind.contains(&b'\n') => break,
+            Err(error) => {
+                return Err(error).with_context(|| format!("{} is damaged", path.display()));
+            }
+        }
+        whole += line.len() as u64;
+        rest = behind;
+    }
+    Ok((progress, whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heading() -> Heading {
+        Heading {
+            version: 1,
+            url: "http://127.0.0.1:8000".to_owned(),
+            project_key: "phc_a".to_owned(),
+            source: ["captured".to_owned(), String::new()],
+            mapping: String::new(),
+        }
+    }
+
+    fn passed(file: &str, offset: u64, is_end: bool) -> Passed {
+        let mut passed = Passed {
+            file: file.to_owned(),
+            file_bytes: 100,
+            is_end,
+            records: 2,
+            ..Passed::default()
+        };
+        passed.next.offset = offset;
+        passed.made.add(19_000, "a", 2);
+        passed.accepted.add(19_000, "a", 1);
+        passed.rejected.insert("invalid_json".to_owned(), 1);
+        passed
+    }
+
+    fn file(path: &str, bytes: u64) -> SourceFile {
+        SourceFile {
+            path: path.into(),
+            entry: None,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn an_import_goes_on_where_its_journal_ends_wherever_it_is_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
+        assert_eq!(
+            progress.of(&file("a", 100), false).unwrap(),
+            Some(Position::default())
+        );
+        journal.append(vec![passed("a", 10, false)]).unwrap();
+        let before = std::fs::metadata(&path).unwrap().len();
+        journal
+            .append(vec![passed("b", 7, false), passed("a", 20, true)])
+            .unwrap();
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        for length in before as usize..whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
+            assert_eq!(
+                progress.of(&file("a", 100), false).unwrap().unwrap().offset,
+                10,
+                "{length}"
+            );
+            journal.append(vec![passed("a", 15, false)]).unwrap();
+            let progress = Journal::read(&path).unwrap();
+            assert_eq!(
+                progress.of(&file("a", 100), false).unwrap().unwrap().offset,
+                15
+            );
+        }
+        std::fs::write(&path, &whole).unwrap();
+        let progress = Journal::read(&path).unwrap();
+        assert_eq!(progress.of(&file("a", 100), false).unwrap(), None);
+        assert_eq!(progress.sum.accepted.total(), 3);
+        assert_eq!(progress.sum.rejected["invalid_json"], 3);
+    }
+
+    #[test]
+    fn another_import_another_file_and_another_process_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let (mut journal, _) = Journal::open(&path, &heading()).unwrap();
+        journal.append(vec![passed("a", 10, false)]).unwrap();
+        let error = Journal::open(&path, &heading()).unwrap_err().to_string();
+        assert!(error.contains("another import is writing"), "{error}");
+        drop(journal);
+        let other = Heading {
+            project_key: "phc_b".to_owned(),
+            ..heading()
+        };
+        let error = Journal::open(&path, &other).unwrap_err().to_string();
+        assert!(error.contains("another project key"), "{error}");
+        let progress = Journal::read(&path).unwrap();
+        let error = progress.of(&file("a", 99), false).unwrap_err().to_string();
+        assert!(error.contains("has 99 bytes and had 100"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_journal_is_not_gone_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let (mut journal, _) = Journal::open(&path, &heading()).unwrap();
+        journal.append(vec![passed("a", 10, false)]).unwrap();
+        drop(journal);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[3] = b'\n';
+        std::fs::write(&path, bytes).unwrap();
+        let error = Journal::read(&path).unwrap_err().to_string();
+        assert!(error.contains("damaged"), "{error}");
+    }
+}

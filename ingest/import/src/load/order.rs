@@ -1,0 +1,47 @@
+//! Files in the order of their first events: so requests of a month come together, whatever files are called, and
+//! ClickHouse gets few and large parts.
+
+use crate::files::SourceFile;
+use crate::plan::Plan;
+use millrace_rows::Micros;
+use millrace_sources::{Events, Position};
+use std::sync::Arc;
+
+/// How many records are looked at for a time.
+const RECORDS_MAX: usize = 100;
+
+/// The files by the time of the first event in each. Those without one, and what can be read once only, come last as they
+/// were.
+pub(super) fn by_time(
+    mut files: Vec<(SourceFile, Position)>,
+    plan: &Plan,
+) -> Vec<(SourceFile, Position)> {
+    if files.len() > 1 {
+        files.sort_by_cached_key(|(file, _)| first_time(file, plan).map_or(i64::MAX, |at| at.0));
+    }
+    files
+}
+
+fn first_time(file: &SourceFile, plan: &Plan) -> Option<Micros> {
+    let is_file = || file.path.metadata().is_ok_and(|it| it.is_file());
+    if file.is_stdin() || !is_file() {
+        return None;
+    }
+    let (format, input) = file.format(plan, &Arc::default()).ok()?;
+    let mut framing = format
+        .open(input, Position::default(), &plan.options)
+        .ok()?;
+    let mut mapping = format.mapping(&plan.options).ok()?;
+    let mut events = Events::default();
+    for _ in 0..RECORDS_MAX {
+        let record = framing.next().ok()??;
+        events.clear();
+        if record.fault.is_none() && mapping.map(record.raw, &mut events).is_ok() {
+            let first = events.list().iter().find_map(|event| event.timestamp);
+            if first.is_some() {
+                return first;
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,124 @@
+//! How an import goes, for those who watch it.
+
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Counters that grow while an import runs. Shared by all its threads.
+#[derive(Debug)]
+pub struct Meter {
+    began: Instant,
+    /// Bytes of files, as they are on the disk.
+    bytes_total: AtomicU64,
+    bytes_read: Arc<AtomicU64>,
+    events_accepted: AtomicU64,
+    rejected: AtomicU64,
+    skipped: AtomicU64,
+    waiting_for: Mutex<Option<String>>,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            bytes_total: AtomicU64::default(),
+            bytes_read: Arc::default(),
+            events_accepted: AtomicU64::default(),
+            rejected: AtomicU64::default(),
+            skipped: AtomicU64::default(),
+            waiting_for: Mutex::default(),
+        }
+    }
+}
+
+/// What the counters say at one time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Reading {
+    /// Seconds since the beginning.
+    pub seconds: f64,
+    /// Bytes of all files; 0 where nobody knows.
+    pub bytes_total: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Events that the server accepted since the beginning.
+    pub accepted: u64,
+    /// Records and events that were refused.
+    pub rejected: u64,
+    /// Records that were left out on purpose.
+    pub skipped: u64,
+    /// Accepted events per second since the beginning.
+    pub events_per_second: f64,
+    /// Seconds that are left at the speed so far.
+    pub seconds_left: Option<f64>,
+    /// Why nothing was sent for a while, since the last reading.
+    pub waiting_for: Option<String>,
+}
+
+impl Meter {
+    /// Files of so many bytes are to be read, and so many of these were read before.
+    pub fn expect(&self, bytes_total: u64) {
+        self.bytes_total.fetch_add(bytes_total, Ordering::Relaxed);
+    }
+
+    /// Where the bytes that are read are counted.
+    #[must_use]
+    pub fn bytes_read(&self) -> &Arc<AtomicU64> {
+        &self.bytes_read
+    }
+
+    /// Events were accepted.
+    pub fn accepted(&self, events: u64) {
+        self.events_accepted.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// Records or events were refused.
+    pub fn rejected(&self, records: u64) {
+        self.rejected.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Records were left out.
+    pub fn skipped(&self, records: u64) {
+        self.skipped.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Nothing is sent for a while.
+    pub fn waits(&self, reason: &str) {
+        let mut waiting_for = self
+            .waiting_for
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *waiting_for = Some(reason.to_owned());
+    }
+
+    /// What the counters say now.
+    #[must_use]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "for people; they are far below 2^53"
+    )]
+    pub fn read(&self) -> Reading {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (bytes_total, bytes_read) = (load(&self.bytes_total), load(&self.bytes_read));
+        let accepted = load(&self.events_accepted);
+        let left = bytes_total.saturating_sub(bytes_read) as f64;
+        let waiting_for = self
+            .waiting_for
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        Reading {
+            seconds,
+            bytes_total,
+            bytes_read,
+            accepted,
+            rejected: load(&self.rejected),
+            skipped: load(&self.skipped),
+            events_per_second: accepted as f64 / seconds.max(0.001),
+            seconds_left: (bytes_read > 0 && bytes_total > 0)
+                .then(|| left * seconds / bytes_read as f64),
+            waiting_for,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What an import does with its files: the mapping file, read and checked.
+
+use crate::rules::{EventRules, PersonRules, PropertyRules, Rules, TimeRules};
+use anyhow::{Context, bail};
+use millrace_sources::{Format, Options};
+use serde::Deserialize;
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// A mapping file as it is written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct MappingFile {
+    /// What the files are, such as `mixpanel`; guessed for each without.
+    format: Option<String>,
+    /// The source's own name for the project: two of them may know the same ids.
+    project: String,
+    /// How the source's files are read.
+    source: Options,
+    events: EventRules,
+    properties: PropertyRules,
+    persons: PersonRules,
+    time: TimeRules,
+}
+
+/// What an import does with its files.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What the files are; guessed for each without.
+    pub format: Option<Format>,
+    /// The source's name for its project.
+    pub project: String,
+    /// How the source's files are read.
+    pub options: Options,
+    /// What becomes of its events.
+    pub rules: Rules,
+    /// Whether the files are rejects of an earlier import.
+    pub is_replay: bool,
+    /// Sums all of it up, so that an import is not gone on with under another plan.
+    pub digest: String,
+}
+
+impl Plan {
+    /// Reads a mapping file, if there is one. `format` wins over the file's.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or says something that cannot be done.
+    pub fn read(path: Option<&Path>, format: Option<&str>) -> anyhow::Result<Self> {
+        let text = match path {
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read {}", path.display()))?,
+            None => String::new(),
+        };
+        let plan = Self::parse(&text, format);
+        match path {
+            Some(path) => plan.with_context(|| format!("{} cannot be used", path.display())),
+            None => plan,
+        }
+    }
+
+    fn parse(text: &str, format: Option<&str>) -> anyhow::Result<Self> {
+        let file: MappingFile = toml::from_str(text)?;
+        let name = format.map(str::to_owned).or(file.format);
+        let format = name.as_deref().map(format_of).transpose()?;
+        let plan = Self {
+            format,
+            project: file.project,
+            options: file.source,
+            rules: Rules {
+                events: file.events,
+                properties: file.properties,
+                persons: file.persons,
+                time: file.time,
+            },
+            is_replay: false,
+            digest: format!("{:032x}", xxh3_128(format!("{name:?}\n{text}").as_bytes())),
+        };
+        let formats = match plan.format {
+            Some(format) => vec![format],
+            None => Format::ALL.to_vec(),
+        };
+        for format in formats {
+            format.mapping(&plan.options)?;
+        }
+        Ok(plan)
+    }
+}
+
+fn format_of(name: &str) -> anyhow::Result<Format> {
+    let Some(format) = Format::from_name(name) else {
+        let all: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+        bail!("there is no format {name}; there are {}", all.join(", "));
+    };
+    Ok(format)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_file_says_format_source_and_rules() {
+        let text = "format = \"mixpanel\"\nproject = \"7\"\n[source]\ntime_zone = \"Europe/Vienna\"\n\
+                    [events]\ndrop = [\"x\"]\n";
+        let plan = Plan::parse(text, None).unwrap();
+        assert_eq!(plan.format, Some(Format::Mixpanel));
+        assert_eq!(plan.options.time_zone.as_deref(), Some("Europe/Vienna"));
+        assert_eq!(plan.rules.events.drop, ["x"]);
+        let other = Plan::parse(text, Some("captured")).unwrap();
+        assert_eq!(other.format, Some(Format::Captured));
+        assert_ne!(plan.digest, other.digest);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said() {
+        let table = [
+            ("format = \"excel\"", "there are captured, mixpanel"),
+            ("[source]\ntime_zone = \"Mars\"", "Europe/Berlin"),
+            ("[propertys]", "unknown field `propertys`"),
+        ];
+        for (text, needle) in table {
+            let error = format!("{:#}", Plan::parse(text, None).unwrap_err());
+            assert!(error.contains(needle), "{error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! JSON objects whose values stay the text they are: numbers keep their digits, and nothing is read that no rule names.
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The members of an object, in their order; of a name that is there twice, the last.
+#[derive(Debug, Default)]
+pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Object<'a> {
+    /// Reads an object; `None` when the text is none.
+    pub(super) fn read(json: &'a str) -> Option<Self> {
+        serde_json::from_str(json).ok()
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| &**value)
+    }
+
+    pub(super) fn take(&mut self, name: &str) -> Option<Cow<'a, str>> {
+        let place = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// In the place of the one of this name, or behind all.
+    pub(super) fn set(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// Removes those that `keep` is false for; says how many.
+    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) -> usize {
+        let before = self.0.len();
+        self.0.retain(|(name, _)| keep(name));
+        before - self.0.len()
+    }
+
+    pub(super) fn write(&self) -> String {
+        let mut json = String::from("{");
+        for (name, value) in &self.0 {
+            if json.len() > 1 {
+                json.push(',');
+            }
+            json.push_str(&serde_json::Value::from(&**name).to_string());
+            json.push(':');
+            json.push_str(value);
+        }
+        json.push('}');
+        json
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut object = Object::default();
+                while let Some(Name(name)) = map.next_key()? {
+                    let value: &RawValue = map.next_value()?;
+                    object.set(name, Cow::Borrowed(value.get()));
+                }
+                Ok(object)
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A name, borrowed where it has no escapes.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}

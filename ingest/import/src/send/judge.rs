@@ -1,0 +1,155 @@
+//! The server's own rules, asked here: in the dry run, and for requests that it refuses as a whole.
+
+use super::answer::Refusal;
+use crate::request::Request;
+use millrace_parse::{
+    Facts, KeyLookup, Limits, ParseError, Parsed, Parser, Project, Protocol, REPORT_ENTRIES_MAX,
+};
+use millrace_rows::{Clock, Micros, SystemClock, TeamId};
+use uuid::Uuid;
+
+/// Judges events as the server does.
+#[derive(Debug)]
+pub struct Judge {
+    parser: Parser,
+    now: Micros,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self {
+            parser: Parser::default(),
+            now: SystemClock.now(),
+        }
+    }
+}
+
+impl Judge {
+    /// Which events of a request the server would refuse.
+    pub fn refused(&mut self, request: &Request) -> Vec<Refusal> {
+        let mut refused = Vec::new();
+        let mut from = 0;
+        while from < request.events.len() {
+            // As many as a report lists.
+            let until = from + REPORT_ENTRIES_MAX;
+            let part = request.part(|index| (from..until).contains(&index));
+            match self.parse(&part) {
+                Ok(parsed) => refused.extend(refusals(&parsed, from)),
+                Err(_) => refused.extend(self.one_by_one(&part, from)),
+            }
+            from = until;
+        }
+        refused
+    }
+
+    fn one_by_one(&mut self, request: &Request, from: usize) -> Vec<Refusal> {
+        let mut refused = Vec::new();
+        for index in 0..request.events.len() {
+            let one = request.part(|other| other == index);
+            match self.parse(&one) {
+                Ok(parsed) => refused.extend(refusals(&parsed, from + index)),
+                Err(error) => refused.push(Refusal {
+                    index: from + index,
+                    ..of_body(error)
+                }),
+            }
+        }
+        refused
+    }
+
+    fn parse(&mut self, request: &Request) -> Result<Parsed, ParseError> {
+        let facts = Facts {
+            received_at: self.now,
+            created_at: self.now,
+            request_id: Uuid::nil(),
+            engage: false,
+            sent_at_query: None,
+            historical_query: false,
+            strict: false,
+            dry_run: true,
+            client_ip: None,
+            protocol: Protocol::V0,
+            limits: Limits::default(),
+        };
+        let project = Project {
+            team_id: TeamId(0),
+            anonymize_ips: true,
+            ingested_event: true,
+        };
+        self.parser
+            .parse(&request.body, &facts, &mut |_| KeyLookup::Found(project))
+    }
+}
+
+fn refusals(parsed: &Parsed, from: usize) -> impl Iterator<Item = Refusal> {
+    parsed.report.rejected.iter().map(move |it| Refusal {
+        index: from + it.index as usize,
+        code: it.code.to_owned(),
+        detail: it.detail.to_string(),
+        attr: Some(it.attr.clone()),
+    })
+}
+
+/// Of a body with one event.
+fn of_body(error: ParseError) -> Refusal {
+    let (code, detail) = match error {
+        ParseError::Refused(error) => (error.code, error.detail.into_owned()),
+        ParseError::NeedsKey(_) => ("invalid_json", String::new()),
+    };
+    let detail = match code {
+        // The server counts bytes of the body, which nobody sees.
+        "invalid_json" => "The record is not valid JSON. Mend it, or leave it out.".to_owned(),
+        "invalid_utf8" => "The record is not UTF-8. Mend it, or leave it out.".to_owned(),
+        _ => detail,
+    };
+    Refusal {
+        index: 0,
+        code: code.to_owned(),
+        detail,
+        attr: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Draft, Head, NewEvent};
+    use millrace_sources::Position;
+
+    fn request(events: &[&str]) -> Request {
+        let mut draft = Draft::new(&Head::new("phc_x"));
+        for json in events {
+            draft.push(NewEvent {
+                json: json.as_bytes(),
+                uuid: None,
+                record: None,
+                at: Position::default(),
+                counted: None,
+            });
+        }
+        draft.finish()
+    }
+
+    #[test]
+    fn every_refused_event_is_named_however_many_and_whatever_is_wrong() {
+        let good = r#"{"event":"a","distinct_id":"b","timestamp":"2024-01-01"}"#;
+        let nobody = r#"{"event":"a","timestamp":"2024-01-01"}"#;
+        let broken = r#"{"event":"a","distinct_id":"b","properties":{"x":tru}}"#;
+        let future = r#"{"event":"a","distinct_id":"b","timestamp":"2999-01-01"}"#;
+        let mut events = vec![nobody; 250];
+        events.extend([good, broken, future, good]);
+        let refused = Judge::default().refused(&request(&events));
+        assert_eq!(refused.len(), 252);
+        assert!(
+            refused[..250]
+                .iter()
+                .enumerate()
+                .all(|(index, it)| it.index == index && it.code == "missing_distinct_id")
+        );
+        let rest: Vec<_> = refused[250..]
+            .iter()
+            .map(|it| (it.index, it.code.as_str()))
+            .collect();
+        assert_eq!(rest, [(251, "invalid_json"), (252, "timestamp_in_future")]);
+    }
+}

@@ -1,0 +1,160 @@
+//! One exchange with the server.
+
+use super::answer::Answer;
+use anyhow::Context;
+use bytes::Bytes;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+use url::{Host, Url};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// The server answers within ten seconds; a slow line takes its time for the body.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
+/// The fastest: the line is seldom slower than the next level would make up for.
+const ZSTD_LEVEL: i32 = 1;
+
+/// How bodies are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// By gzip, which proxies on the way may want.
+    Gzip,
+    /// By zstd.
+    Zstd,
+}
+
+impl Compression {
+    /// What pays for a server: nothing on the same machine.
+    #[must_use]
+    pub fn for_url(url: &Url) -> Self {
+        let is_here = match url.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        };
+        if is_here { Self::None } else { Self::Zstd }
+    }
+
+    /// A body as it is sent.
+    ///
+    /// # Errors
+    /// Those of the library, which has none for memory.
+    pub fn apply(self, body: &Bytes) -> io::Result<Bytes> {
+        use flate2::write::GzEncoder;
+        use std::io::Write;
+        match self {
+            Self::None => Ok(body.clone()),
+            Self::Zstd => zstd::bulk::compress(body, ZSTD_LEVEL).map(Bytes::from),
+            Self::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(body)?;
+                encoder.finish().map(Bytes::from)
+            }
+        }
+    }
+
+    fn header(self) -> Option<HeaderValue> {
+        match self {
+            Self::None => None,
+            Self::Gzip => Some(HeaderValue::from_static("gzip")),
+            Self::Zstd => Some(HeaderValue::from_static("zstd")),
+        }
+    }
+}
+
+/// A client whose TLS trusts whom this machine trusts.
+///
+/// # Errors
+/// When TLS cannot be set up.
+pub fn client() -> anyhow::Result<reqwest::Client> {
+    let mut authorities = RootCertStore::empty();
+    authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .context("TLS cannot be set up")?
+        .with_root_certificates(authorities)
+        .with_no_client_auth();
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .user_agent(concat!("millrace-import/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .build()
+        .context("the HTTP client cannot be set up")
+}
+
+/// Where events go.
+#[derive(Clone, Debug)]
+pub struct Target {
+    client: reqwest::Client,
+    url: Url,
+    dry_run_url: Url,
+    compression: Compression,
+}
+
+impl Target {
+    /// The server at `url`, such as `http://127.0.0.1:8000`.
+    ///
+    /// # Errors
+    /// When the URL is none, or TLS cannot be set up.
+    pub fn new(url: &str, compression: Option<Compression>) -> anyhow::Result<Self> {
+        let base = Url::parse(url).with_context(|| {
+            format!("{url} is no URL; give the server's, such as https://events.example.com")
+        })?;
+        let compression = compression.unwrap_or_else(|| Compression::for_url(&base));
+        let url = Url::parse(&format!("{}/batch/", url.trim_end_matches('/')))?;
+        let mut dry_run_url = url.clone();
+        dry_run_url.set_query(Some("dry_run=true"));
+        Ok(Self {
+            client: client()?,
+            url,
+            dry_run_url,
+            compression,
+        })
+    }
+
+    /// How bodies are compressed.
+    #[must_use]
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Sends a body, compressed already, and reads the answer.
+    pub async fn send(&self, wire: Bytes) -> Answer {
+        self.exchange(&self.url, wire, self.compression.header())
+            .await
+    }
+
+    /// Asks what the server would say of a body. Nothing is stored.
+    pub async fn try_out(&self, body: Bytes) -> Answer {
+        self.exchange(&self.dry_run_url, body, None).await
+    }
+
+    async fn exchange(&self, url: &Url, body: Bytes, encoding: Option<HeaderValue>) -> Answer {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(encoding) = encoding {
+            headers.insert(CONTENT_ENCODING, encoding);
+        }
+        let request = self
+            .client
+            .post(url.clone())
+            .headers(headers)
+            .timeout(REQUEST_TIMEOUT)
+            .body(body);
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return Answer::broken(&error),
+        };
+        let (status, headers) = (response.status(), response.headers().clone());
+        match response.bytes().await {
+            Ok(body) => Answer::read(status, &headers, &body),
+            Err(error) => Answer::broken(&error),
+        }
+    }
+}
