@@ -68,7 +68,7 @@ fn events_in(staging: &Staging) -> u64 {
 }
 
 #[test]
-fn an_export_is_fetched_whole_through_throttling_and_broken_transfers() {
+fn an_export_is_fetched_whole_through_throttling() {
     let table: [(Service, u64); 2] = [(Service::Mixpanel, 5), (Service::Amplitude, 24)];
     for (service, parts) in table {
         let dir = TempDir::new().unwrap();
