@@ -88,7 +88,7 @@ fn fill(
             "INSERT INTO millrace.events SELECT generateUUIDv4() AS uuid, event, properties, \
              toStartOfDay(now64(6)) - toIntervalSecond(1 + rand() % 86000) AS timestamp, \
              team_id, distinct_id, timestamp AS created_at, false AS historical_migration \
-             FROM millrace.seed CROSS JOIN numbers({}) LIMIT {more} \
+             FROM millrace.seed CROSS JOIN numbers({}) AS copies LIMIT {more} \
              SETTINGS max_partitions_per_insert_block = 0",
             more.div_ceil(seeds)
         ))?;
