@@ -1,8 +1,7 @@
 //! Batch exports that run, in the real binary: from rows in ClickHouse to files, by whoever leads.
 
-use crate::server::{Server, ask, eventually, get};
-use millrace_catalog::testing::TestDatabase;
-use rustix::process::{Signal, kill_process};
+use crate::admins::{Admins, Shared};
+use crate::server::{Server, ask, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -127,23 +126,23 @@ fn the_past_is_exported_to_a_folder() {
     assert!(lines.contains("rows in"), "{lines}");
 }
 
-/// Whether a process leads, by its metrics.
-fn leads(server: &Server) -> bool {
-    let url = format!("{}/metrics", server.credential("health_url"));
-    let (_, metrics) = get(&url, &[]);
-    metrics
-        .lines()
-        .any(|line| line == "millrace_export_leader 1")
+/// How long after this time the first run of the next leader was done, in seconds.
+fn first_end(catalog: &Shared, died_at: i64) -> Option<f64> {
+    let ends = catalog.ask(&format!(
+        "SELECT coalesce(min(finished_at), 0)::text FROM batch_export_runs \
+         WHERE finished_at > {died_at}"
+    ));
+    let end: i64 = ends[0].parse().unwrap();
+    (end > 0).then(|| (end - died_at) as f64 / 1e6)
 }
 
 #[test]
 fn another_process_goes_on_when_the_one_that_leads_is_killed() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let database = runtime.block_on(TestDatabase::postgres());
+    let catalog = Shared::new();
     let root = TempDir::new().unwrap();
     let shared = [
         "--database-url",
-        database.url(),
+        catalog.url(),
         "--secret-key",
         SECRET_KEY,
         "--export-root",
@@ -176,17 +175,20 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
         &password,
     ];
     let args = [&shared[..], &clickhouse].concat();
-    let folders: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
-    let start = |folder: &TempDir| Server::start_mode("admin", folder.path(), &args);
-    let mut admins: Vec<Server> = folders.iter().map(start).collect();
-    while admins.len() > 1 {
-        let leader = eventually("a leader", || admins.iter().position(leads));
+    let mut admins = Admins::start(&catalog, 3, &args);
+    while admins.count() > 1 {
         let so_far = completed(&runs(&server, &id));
         eventually("more runs", || {
             (completed(&runs(&server, &id)) > so_far + 2).then_some(())
         });
-        let killed = admins.remove(leader);
-        kill_process(killed.pid(), Signal::KILL).unwrap();
+        let takeover = admins.kill_leader();
+        let first = eventually("a run of the next leader", || {
+            first_end(&catalog, takeover.died_at)
+        });
+        println!(
+            "another leads {:.2} s after the death, and has done a run {first:.2} s after it",
+            takeover.led_after.as_secs_f64()
+        );
     }
     let done = eventually("the end of all runs", || {
         let runs = runs(&server, &id);

@@ -13,6 +13,7 @@
     reason = "tests"
 )]
 
+mod admins;
 mod alerts;
 mod away;
 mod backup;

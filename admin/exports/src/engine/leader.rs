@@ -4,17 +4,17 @@ use super::Inner;
 use millrace_catalog::leases::EXPORTS_LEASE;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
-
-/// How many times a lease is extended before it would lapse.
-const EXTENDED_TIMES: u32 = 4;
 
 /// Whether this process leads.
 pub(super) struct Leader {
     /// Until when the lease is ours, as far as we know.
     held_until: watch::Receiver<Instant>,
+    /// Told when it begins to be ours.
+    begun: Arc<Notify>,
     /// Ends with this.
     task: AbortOnDropHandle<()>,
 }
@@ -23,10 +23,12 @@ impl Leader {
     /// Begins to ask for the lease.
     pub(super) fn start(inner: &Arc<Inner>, holder: Uuid) -> Self {
         let (told, held_until) = watch::channel(Instant::now());
-        let inner = Arc::clone(inner);
-        let task = tokio::spawn(async move { extend(&inner, holder, &told).await });
+        let begun = Arc::new(Notify::new());
+        let (inner, begins) = (Arc::clone(inner), Arc::clone(&begun));
+        let task = tokio::spawn(async move { extend(&inner, holder, &told, &begins).await });
         Self {
             held_until,
+            begun,
             task: AbortOnDropHandle::new(task),
         }
     }
@@ -37,29 +39,43 @@ impl Leader {
         Instant::now() < *self.held_until.borrow()
     }
 
+    /// Waits until it leads that did not.
+    pub(super) async fn begins(&self) {
+        self.begun.notified().await;
+    }
+
     /// Gives the lease back.
     pub(super) async fn end(self, inner: &Inner, holder: Uuid) {
         self.task.abort();
         if !self.now() {
             return;
         }
-        let released = inner.catalog.release_lease(EXPORTS_LEASE, holder).await;
-        if let Err(error) = released {
-            tracing::warn!(%error, "the lease of exports was not given back; it lapses");
+        let released = inner.catalog.release_lease(EXPORTS_LEASE, holder);
+        match timeout(inner.options.ask_timeout, released).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the lease of exports was not given back; it lapses");
+            }
+            Err(_) => tracing::warn!("the lease of exports is not given back in time; it lapses"),
         }
     }
 }
 
-async fn extend(inner: &Inner, holder: Uuid, held_until: &watch::Sender<Instant>) {
-    let time = inner.options.lapse_after;
+async fn extend(inner: &Inner, holder: Uuid, held_until: &watch::Sender<Instant>, begins: &Notify) {
+    let (time, limit) = (inner.options.lapse_after, inner.options.ask_timeout);
     let mut was_leader = false;
     loop {
         let asked = Instant::now();
-        let held = inner.catalog.hold_lease(EXPORTS_LEASE, holder, time).await;
-        match held {
-            Ok(true) => held_until.send_replace(asked + time),
-            Ok(false) => held_until.send_replace(asked),
-            Err(error) => {
+        let held = inner.catalog.hold_lease(EXPORTS_LEASE, holder, time);
+        match timeout(limit, held).await {
+            Ok(Ok(true)) => held_until.send_replace(asked + time),
+            Ok(Ok(false)) => held_until.send_replace(asked),
+            Err(_) => {
+                // It may be ours all the same: then the next answer says so.
+                tracing::warn!("the catalog is slow to say who exports; asking again");
+                *held_until.borrow()
+            }
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "the lease of exports cannot be extended; trying again");
                 *held_until.borrow()
             }
@@ -68,7 +84,10 @@ async fn extend(inner: &Inner, holder: Uuid, held_until: &watch::Sender<Instant>
         if is_leader != was_leader {
             tracing::info!(is_leader, "exports");
             was_leader = is_leader;
+            if is_leader {
+                begins.notify_one();
+            }
         }
-        tokio::time::sleep(time / EXTENDED_TIMES).await;
+        tokio::time::sleep(inner.options.ask_every).await;
     }
 }

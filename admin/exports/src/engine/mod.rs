@@ -39,6 +39,18 @@ use uuid::Uuid;
 
 /// How often it is looked what is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long after the death of whoever leads another process has taken over.
+const TAKEN_OVER_MAX: Duration = Duration::from_secs(10);
+/// What of that is left for the first look of who leads now: a catalog that answers takes far less.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+const _: () = assert!(
+    EngineOptions::DEFAULT
+        .leaderless_max()
+        .saturating_add(FIRST_LOOK)
+        .as_millis()
+        <= TAKEN_OVER_MAX.as_millis()
+);
 
 /// Makes the destination of an export.
 pub type OpenDestination =
@@ -51,6 +63,10 @@ pub struct EngineOptions {
     pub runs_max: usize,
     /// How long a process may not be heard of before its lease and its claims lapse.
     pub lapse_after: Duration,
+    /// The pause between two questions for the lease.
+    pub ask_every: Duration,
+    /// How long the catalog may take to answer one; then it is asked again.
+    pub ask_timeout: Duration,
     /// The pause before the second try of a run; each further one is four times as long.
     pub retry_pause: Duration,
     /// The longest pause.
@@ -59,15 +75,34 @@ pub struct EngineOptions {
     pub retries_max: u32,
 }
 
+impl EngineOptions {
+    /// What is promised of exports is promised with these.
+    pub const DEFAULT: Self = Self {
+        runs_max: 2,
+        lapse_after: Duration::from_secs(5),
+        ask_every: Duration::from_secs(1),
+        ask_timeout: Duration::from_millis(1_500),
+        retry_pause: Duration::from_secs(60),
+        retry_pause_max: Duration::from_secs(3_600),
+        retries_max: 5,
+    };
+
+    /// The longest time that nobody leads after whoever did has died. It died just after it had
+    /// extended its lease. Another process asked just before that lapsed, and is told so as late
+    /// as can be; then comes the pause, and an answer that is as late. Claims of runs lapse
+    /// before.
+    #[must_use]
+    pub const fn leaderless_max(&self) -> Duration {
+        self.lapse_after
+            .saturating_add(self.ask_timeout)
+            .saturating_add(self.ask_every)
+            .saturating_add(self.ask_timeout)
+    }
+}
+
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self {
-            runs_max: 2,
-            lapse_after: Duration::from_secs(6),
-            retry_pause: Duration::from_secs(60),
-            retry_pause_max: Duration::from_secs(3_600),
-            retries_max: 5,
-        }
+        Self::DEFAULT
     }
 }
 
@@ -113,8 +148,8 @@ impl Engine {
         }
     }
 
-    /// Runs exports until `stop`. Runs that are under way then are given back, so that whoever
-    /// leads next makes them at once.
+    /// Runs exports until `stop`. Then another process may lead at once; runs that are under way
+    /// are given back, so that it makes them.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         metrics::describe();
         let holder = Uuid::new_v4();
@@ -124,26 +159,45 @@ impl Engine {
             never = self.look(&leads) => match never {},
         }
         self.inner.stopped.cancel();
+        leads.end(&self.inner, holder).await;
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
-        leads.end(&self.inner, holder).await;
     }
 
     async fn look(&self, leads: &leader::Leader) -> std::convert::Infallible {
         let mut every = tokio::time::interval(LOOK_EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            every.tick().await;
+            tokio::select! {
+                _ = every.tick() => {}
+                () = leads.begins() => {}
+            }
             metrics::leads(leads.now());
             if !leads.now() {
                 metrics::no_lag();
                 continue;
             }
-            if let Err(error) = planner::plan(&self.inner).await {
+            if let Err(error) = self.plan_and_claim(leads).await {
                 tracing::warn!(%error, "exports cannot be planned; trying again");
             }
-            while leads.now() && runner::claim_one(&self.inner).await {}
             metrics::lag(&self.inner.catalog).await;
         }
+    }
+
+    /// Makes and claims runs of windows by the clock first: backfills ask ClickHouse, which may
+    /// take long.
+    async fn plan_and_claim(&self, leads: &leader::Leader) -> Result<(), planner::PlanError> {
+        let planned = planner::windows(&self.inner).await;
+        self.claim(leads).await;
+        if let Some(watermark) = planned? {
+            planner::backfills(&self.inner, watermark).await?;
+            self.claim(leads).await;
+        }
+        Ok(())
+    }
+
+    /// Claims runs as long as there are any, and room.
+    async fn claim(&self, leads: &leader::Leader) {
+        while leads.now() && runner::claim_one(&self.inner).await {}
     }
 }

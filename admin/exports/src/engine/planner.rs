@@ -24,16 +24,21 @@ pub(super) enum PlanError {
     Rows(#[from] ExportError),
 }
 
-/// Makes runs of all that is due and whose rows are all stored.
-pub(super) async fn plan(inner: &Inner) -> Result<(), PlanError> {
+/// Makes runs of all windows that are due and whose rows are all stored; answers until when rows
+/// are, if anybody knows what is still on its way.
+pub(super) async fn windows(inner: &Inner) -> Result<Option<UtcTime>, PlanError> {
     let Some(watermark) = inner.catalog.exports_watermark().await? else {
-        // Nobody knows what is still on its way.
-        return Ok(());
+        return Ok(None);
     };
     let planned = inner.catalog.plan_export_windows(watermark).await?;
     if planned > 0 {
         tracing::info!(planned, %watermark, "exports are due");
     }
+    Ok(Some(watermark))
+}
+
+/// Makes the next runs of backfills whose rows are all stored.
+pub(super) async fn backfills(inner: &Inner, watermark: UtcTime) -> Result<(), PlanError> {
     for open in inner.catalog.open_export_backfills().await? {
         if open.open_runs < RUNS_AHEAD {
             let id = open.backfill.id;

@@ -179,6 +179,18 @@ impl TestDatabase {
         Ok(contents)
     }
 
+    /// The first column of what a query finds, which must be text.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn first_column(&self, sql: &str) -> Result<Vec<String>, DbErr> {
+        let db = Database::connect(&self.url).await?;
+        let found = texts(&db, sql).await?;
+        db.close().await?;
+        Ok(found)
+    }
+
     /// Keeps everybody else from writing to a SQLite file until the answer is dropped.
     ///
     /// # Errors

@@ -113,6 +113,9 @@ impl Stand {
         let notices = Arc::new(Told(Arc::clone(&self.told)));
         let options = EngineOptions {
             lapse_after: Duration::from_secs(2),
+            ask_every: Duration::from_millis(500),
+            // A busy machine answers late, and is asked the less.
+            ask_timeout: Duration::from_secs(30),
             retry_pause: Duration::from_millis(10),
             ..EngineOptions::default()
         };

@@ -1,0 +1,127 @@
+//! Several `millrace admin` that share a catalog in PostgreSQL. One of them leads: it runs what is
+//! run by one process at a time, until it is killed.
+
+use crate::server::{Server, eventually, get};
+use millrace_catalog::testing::TestDatabase;
+use millrace_exports::engine::EngineOptions;
+use rustix::process::{Signal, kill_process};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// The lease and the time, by the database's clock.
+const LEASE: &str = "SELECT holder::text || ' ' || lapses_at || ' ' || \
+    CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT) \
+    FROM leases WHERE name = 'batch_exports'";
+
+/// A PostgreSQL database, and a runtime to ask it in.
+pub struct Shared {
+    database: TestDatabase,
+    runtime: Runtime,
+}
+
+/// Who leads.
+struct Lease {
+    holder: String,
+    /// Until when, in microseconds of the database's clock.
+    lapses_at: i64,
+    /// When that was asked, likewise.
+    now: i64,
+}
+
+/// How another process took over, in microseconds after the one that led was dead.
+#[derive(Debug)]
+pub struct Takeover {
+    /// When it was dead, by the database's clock.
+    pub died_at: i64,
+    /// When another one led at the latest.
+    pub led_after: Duration,
+}
+
+impl Shared {
+    pub fn new() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let database = runtime.block_on(TestDatabase::postgres());
+        Self { database, runtime }
+    }
+
+    pub fn url(&self) -> &str {
+        self.database.url()
+    }
+
+    /// The first column of what a query finds, as text.
+    pub fn ask(&self, sql: &str) -> Vec<String> {
+        let asked = self.database.first_column(sql);
+        self.runtime.block_on(asked).unwrap()
+    }
+
+    fn lease(&self) -> Lease {
+        let line = self.ask(LEASE).remove(0);
+        let mut words = line.split(' ');
+        let mut next = || words.next().unwrap();
+        Lease {
+            holder: next().to_owned(),
+            lapses_at: next().parse().unwrap(),
+            now: next().parse().unwrap(),
+        }
+    }
+}
+
+/// The processes that are alive.
+pub struct Admins<'a> {
+    shared: &'a Shared,
+    alive: Vec<(Server, TempDir)>,
+}
+
+impl<'a> Admins<'a> {
+    /// Starts so many, with these arguments.
+    pub fn start(shared: &'a Shared, count: usize, args: &[&str]) -> Self {
+        let one = |_| {
+            let folder = TempDir::new().unwrap();
+            (Server::start_mode("admin", folder.path(), args), folder)
+        };
+        Self {
+            shared,
+            alive: (0..count).map(one).collect(),
+        }
+    }
+
+    /// How many are alive.
+    pub fn count(&self) -> usize {
+        self.alive.len()
+    }
+
+    /// Kills the one that leads, and waits until another one does.
+    pub fn kill_leader(&mut self) -> Takeover {
+        let leader = eventually("a leader", || {
+            self.alive.iter().position(|(server, _)| leads(server))
+        });
+        let (mut killed, _folder) = self.alive.remove(leader);
+        kill_process(killed.pid(), Signal::KILL).unwrap();
+        killed.wait();
+        let dead = self.shared.lease();
+        let held_max = EngineOptions::DEFAULT.lapse_after.as_micros();
+        let held = u128::try_from(dead.lapses_at - dead.now).unwrap_or(0);
+        assert!(held <= held_max, "it holds the lease for {held} µs more");
+        let next = eventually("another leader", || {
+            let seen = self.shared.lease();
+            (seen.holder != dead.holder).then_some(seen)
+        });
+        // It may have extended the lease since it took it.
+        let led_at = next.lapses_at - i64::try_from(held_max).unwrap();
+        assert!(led_at >= dead.lapses_at, "two lead at a time");
+        Takeover {
+            died_at: dead.now,
+            led_after: Duration::from_micros(u64::try_from(led_at - dead.now).unwrap_or(0)),
+        }
+    }
+}
+
+/// Whether a process leads, by its metrics.
+fn leads(server: &Server) -> bool {
+    let url = format!("{}/metrics", server.credential("health_url"));
+    let (_, metrics) = get(&url, &[]);
+    metrics
+        .lines()
+        .any(|line| line == "millrace_export_leader 1")
+}
