@@ -110,6 +110,8 @@ async fn run(
     };
     let options = EngineOptions {
         runs_max: config.export_runs_max,
+        runs_kept: config.export_runs_kept,
+        logs_kept: config.export_logs_kept,
         ..EngineOptions::default()
     };
     let open = Arc::new(move |export: &_| destinations.open(export));

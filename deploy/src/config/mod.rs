@@ -22,7 +22,9 @@ use millrace_catalog::SecretKey;
 use millrace_pipeline::Ack;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+const DAY_SECONDS: u64 = 86_400;
 /// How the logs' default room is bounded on small disks: percent of the disk's size.
 const LOG_DISK_PERCENT_MAX: u64 = 80;
 /// The logs' default room, in bytes.
@@ -108,6 +110,10 @@ pub struct Config {
     pub export_root: Option<PathBuf>,
     /// Batch exports that run at a time; 0: none.
     pub export_runs_max: usize,
+    /// How long runs of batch exports are kept after their end; `None`: for ever.
+    pub export_runs_kept: Option<Duration>,
+    /// How long lines of their logs are kept; `None`: as long as the runs.
+    pub export_logs_kept: Option<Duration>,
     /// Whether exports may go to private networks.
     pub allow_private_destinations: bool,
     /// What secrets are encrypted with; `None`: a key of our own, in the data folder.
@@ -165,6 +171,8 @@ impl Config {
             proxy_base_name: proxy_base_name(&settings.proxy_base_name)?,
             export_root: settings.export_root.as_deref().map(absolute).transpose()?,
             export_runs_max: settings.export_runs_max,
+            export_runs_kept: days(settings.export_runs_kept_days),
+            export_logs_kept: days(settings.export_logs_kept_days),
             allow_private_destinations: settings.allow_private_destinations,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })
@@ -248,6 +256,11 @@ fn secret_key(text: Option<&str>) -> anyhow::Result<Option<SecretKey>> {
             bail!("secret_key cannot be used: {error}; `openssl rand -base64 32` makes one")
         }
     }
+}
+
+/// So many days; none are for ever.
+fn days(count: u32) -> Option<Duration> {
+    (count > 0).then(|| Duration::from_secs(u64::from(count) * DAY_SECONDS))
 }
 
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {

@@ -214,6 +214,24 @@ pub struct Settings {
         default_value_t = 2
     )]
     pub export_runs_max: usize,
+    /// Days that runs of batch exports are kept after their end; 0: for ever
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_EXPORT_RUNS_KEPT_DAYS",
+        value_name = "DAYS",
+        default_value_t = 365
+    )]
+    pub export_runs_kept_days: u32,
+    /// Days that lines of their logs are kept; 0: as long as the runs
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_EXPORT_LOGS_KEPT_DAYS",
+        value_name = "DAYS",
+        default_value_t = 30
+    )]
+    pub export_logs_kept_days: u32,
     /// Let exports, and the checks of proxy records, go to private networks, too
     #[arg(
         long,

@@ -78,9 +78,9 @@ pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, Act
 pub use actor::Actor;
 pub use batch_exports::{
     BackfillRange, BatchExportChange, CheckedDestination, ClaimedRun, DestinationChange,
-    DestinationLimits, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, IntervalError,
-    NewBatchExport, NewExportLog, NewRun, OpenBackfill, RunFilter, RunOrder, RunOutcome,
-    RunProgress, SeenBatchExport, Unpaused,
+    DestinationLimits, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, ForgottenRuns,
+    IntervalError, NewBatchExport, NewExportLog, NewRun, OpenBackfill, RunFilter, RunMark,
+    RunOrder, RunOutcome, RunProgress, SeenBatchExport, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;

@@ -12,10 +12,12 @@
 //! | `runner` | one run: claim, progress, time-out, tries |
 //! | `delivery` | the rows of one run: read, counted, handed over, published |
 //! | `source` | what a run reads |
+//! | `forgetter` | runs and lines of long ago |
 //! | `notices` | [`Notices`]: what administrators are told |
 //! | `metrics` | how it goes |
 
 mod delivery;
+mod forgetter;
 mod leader;
 mod metrics;
 mod notices;
@@ -37,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+const DAY_SECONDS: u64 = 86_400;
 /// How often it is looked what is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long after the death of whoever leads another process has taken over.
@@ -73,6 +76,12 @@ pub struct EngineOptions {
     pub retry_pause_max: Duration,
     /// Tries after the first, before a run is given up.
     pub retries_max: u32,
+    /// How long runs are kept after their end; `None`: for ever.
+    pub runs_kept: Option<Duration>,
+    /// How long lines are kept, and no longer than the run that they are of; `None`: likewise.
+    pub logs_kept: Option<Duration>,
+    /// The pause before it is looked again what is older.
+    pub forget_every: Duration,
 }
 
 impl EngineOptions {
@@ -85,6 +94,9 @@ impl EngineOptions {
         retry_pause: Duration::from_secs(60),
         retry_pause_max: Duration::from_secs(3_600),
         retries_max: 5,
+        runs_kept: Some(Duration::from_secs(365 * DAY_SECONDS)),
+        logs_kept: Some(Duration::from_secs(30 * DAY_SECONDS)),
+        forget_every: Duration::from_secs(3_600),
     };
 
     /// The longest time that nobody leads after whoever did has died. It died just after it had
@@ -157,6 +169,7 @@ impl Engine {
         tokio::select! {
             () = stop => {}
             never = self.look(&leads) => match never {},
+            never = forgetter::forget(&self.inner, &leads) => match never {},
         }
         self.inner.stopped.cancel();
         leads.end(&self.inner, holder).await;

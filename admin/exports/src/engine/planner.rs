@@ -40,7 +40,7 @@ pub(super) async fn windows(inner: &Inner) -> Result<Option<UtcTime>, PlanError>
 /// Makes the next runs of backfills whose rows are all stored.
 pub(super) async fn backfills(inner: &Inner, watermark: UtcTime) -> Result<(), PlanError> {
     for open in inner.catalog.open_export_backfills().await? {
-        if open.open_runs < RUNS_AHEAD {
+        if open.open_runs < RUNS_AHEAD && !open.has_all_runs() {
             let id = open.backfill.id;
             let planned = backfill(inner, open, watermark).await;
             without_others(inner, id, planned).await?;

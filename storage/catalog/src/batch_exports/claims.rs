@@ -24,7 +24,7 @@ use sea_orm::{
 use std::time::Duration;
 
 /// So many failed runs in a row pause an export.
-const FAILED_RUNS_MAX: u64 = 10;
+pub(super) const FAILED_RUNS_MAX: u64 = 10;
 
 /// A run that is ours to make.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use sea_orm::{
 };
 
 /// How many runs are answered with an export.
-const LATEST_RUNS: u64 = 10;
+pub(super) const LATEST_RUNS: u64 = 10;
 
 /// The same exports with their newest runs.
 pub(super) fn with_runs(

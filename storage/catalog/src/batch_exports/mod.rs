@@ -14,6 +14,7 @@
 //! | `plan` | which windows come next |
 //! | `claims` | whose a run is while it is made |
 //! | `making` | the same for whoever makes them: begin, record, count |
+//! | `forgetting` | what ended long ago |
 //! | `reseal` | secrets under another key |
 //! | `deeds` | what the log of activity is told |
 //! | `logs` | what exports and runs have to say |
@@ -22,6 +23,7 @@ mod backfills;
 mod claims;
 mod deeds;
 mod destination;
+mod forgetting;
 mod interval;
 mod latest;
 mod logs;
@@ -35,6 +37,7 @@ mod write;
 pub use backfills::BackfillRange;
 pub use claims::{ClaimedRun, RunOutcome};
 pub use destination::{CheckedDestination, DestinationChange, DestinationLimits};
+pub use forgetting::{ForgottenRuns, RunMark};
 pub use interval::{ExportInterval, IntervalError};
 pub use logs::{ExportLogFilter, NewExportLog};
 pub use making::{NewRun, RunProgress};

@@ -40,6 +40,17 @@ pub struct OpenBackfill {
     pub windows_until: Option<UtcTime>,
 }
 
+impl OpenBackfill {
+    /// Whether all of its runs are made. Those behind one that is tried again may be forgotten by
+    /// now, and are not to be made once more.
+    #[must_use]
+    pub fn has_all_runs(&self) -> bool {
+        let open = i64::try_from(self.open_runs).unwrap_or(i64::MAX);
+        let made = self.backfill.finished_runs.saturating_add(open);
+        self.backfill.total_runs.is_some_and(|total| made >= total)
+    }
+}
+
 impl Catalog {
     /// Makes runs of all windows by the clock that ended at `until` or before, whose rows are all
     /// stored by then; answers how many.

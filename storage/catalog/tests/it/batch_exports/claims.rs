@@ -20,7 +20,7 @@ on_both!(
 );
 
 /// Longer than a test.
-const LONG: Duration = Duration::from_secs(3_600);
+pub const LONG: Duration = Duration::from_secs(3_600);
 
 fn told(status: RunStatus) -> RunProgress {
     RunProgress {
@@ -33,7 +33,7 @@ fn told(status: RunStatus) -> RunProgress {
     }
 }
 
-async fn begun(stand: &Stand, export_id: Uuid, backfill_id: Option<Uuid>, number: i64) {
+pub async fn begun(stand: &Stand, export_id: Uuid, backfill_id: Option<Uuid>, number: i64) {
     let window = NewRun {
         backfill_id,
         data_interval_start: Some(UtcTime(NOW.0 + number * HOUR)),
@@ -43,11 +43,11 @@ async fn begun(stand: &Stand, export_id: Uuid, backfill_id: Option<Uuid>, number
     catalog.begin_export_run(export_id, window).await.unwrap();
 }
 
-async fn claim(stand: &Stand, time: Duration) -> Option<ClaimedRun> {
+pub async fn claim(stand: &Stand, time: Duration) -> Option<ClaimedRun> {
     stand.fixture.catalog.claim_export_run(time).await.unwrap()
 }
 
-async fn record(stand: &Stand, claimed: &ClaimedRun, status: RunStatus) -> RunOutcome {
+pub async fn record(stand: &Stand, claimed: &ClaimedRun, status: RunStatus) -> RunOutcome {
     let (id, claim) = (claimed.run.id, claimed.run.claim);
     let catalog = &stand.fixture.catalog;
     let recorded = catalog.record_export_run(id, claim, told(status), LONG);

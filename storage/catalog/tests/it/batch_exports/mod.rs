@@ -5,6 +5,7 @@ mod backfills;
 mod claims;
 mod destinations;
 mod features;
+mod forgetting;
 mod logs;
 mod plan;
 mod records;
