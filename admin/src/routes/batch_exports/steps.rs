@@ -184,7 +184,7 @@ fn steps_of(kind: TypeName) -> &'static [TestStep] {
         | TypeName::Redshift
         | TypeName::Snowflake
         | TypeName::BigQuery
-        | TypeName::Databricks => &[Reach, Authenticate, Find, Write, Delete],
+        | TypeName::Databricks => &[Reach, Authenticate, Find, Write, Read, Delete],
         TypeName::Http => &[Reach, Authenticate],
         TypeName::NoOp => &[],
     }
@@ -207,6 +207,7 @@ fn words(step: TestStep, kind: TypeName) -> (&'static str, &'static str) {
         ),
         TestStep::Authenticate => ("Authenticate", "Present the credentials to it."),
         TestStep::Find => ("Find", "Find the database and the schema."),
+        TestStep::Write if kind == TypeName::BigQuery => ("Write", "Create a table there."),
         TestStep::Write if is_table => ("Write", "Create a table there and insert a row."),
         TestStep::Write => ("Write", "Write a small file where the export will write."),
         TestStep::Read => ("Read", "Read it back."),

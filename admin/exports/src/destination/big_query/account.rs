@@ -124,6 +124,18 @@ impl Account {
         Ok(answer.text("/location").map(str::to_owned))
     }
 
+    /// Reads what a table is like; an error if it is not there.
+    pub(super) async fn find_table(&self, table: &str) -> Result<(), ExportError> {
+        let url = self.table_url(table);
+        let answer = self.call(|client| client.get(url.clone())).await?;
+        self.done(&answer)
+    }
+
+    fn table_url(&self, table: &str) -> Url {
+        let dataset = &self.names.dataset;
+        self.url("", &format!("datasets/{dataset}/tables/{table}"))
+    }
+
     /// Makes a table, unless it is there.
     pub(super) async fn create_table(&self, table: &str) -> Result<(), ExportError> {
         let url = self.url("", &format!("datasets/{}/tables", self.names.dataset));
@@ -140,10 +152,7 @@ impl Account {
 
     /// Drops a table, if it is there.
     pub(super) async fn delete_table(&self, table: &str) -> Result<(), ExportError> {
-        let url = self.url(
-            "",
-            &format!("datasets/{}/tables/{table}", self.names.dataset),
-        );
+        let url = self.table_url(table);
         let answer = self.call(|client| client.delete(url.clone())).await?;
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(());

@@ -49,8 +49,9 @@ impl Service for Account {
         let scratch = scratch_name(&self.names.table);
         match step {
             TestStep::Reach | TestStep::Authenticate => self.log_in().await.map(drop),
-            TestStep::Find | TestStep::Read => self.find_dataset().await.map(drop),
+            TestStep::Find => self.find_dataset().await.map(drop),
             TestStep::Write => self.create_table(&scratch).await,
+            TestStep::Read => self.find_table(&scratch).await,
             TestStep::Delete => self.delete_table(&scratch).await,
         }
     }

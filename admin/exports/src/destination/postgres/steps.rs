@@ -8,11 +8,12 @@ use crate::destination::dialler::Dialler;
 use crate::error::ExportError;
 
 /// The steps, in order.
-pub(super) const STEPS: [TestStep; 5] = [
+pub(super) const STEPS: [TestStep; 6] = [
     TestStep::Reach,
     TestStep::Authenticate,
     TestStep::Find,
     TestStep::Write,
+    TestStep::Read,
     TestStep::Delete,
 ];
 
@@ -46,9 +47,13 @@ pub(super) async fn make(
             session?.run(server, &sql).await
         }
         TestStep::Read => {
-            session?
-                .run(server, &format!("SELECT a FROM {scratch}"))
-                .await
+            let sql = format!("SELECT a FROM {scratch}");
+            let rows = session?.query(server, &sql, &[]).await?;
+            if rows.is_empty() {
+                let message = "What was written cannot be read back.";
+                return Err(ExportError::hopeless(message));
+            }
+            Ok(())
         }
         TestStep::Delete | TestStep::Reach => {
             session?

@@ -5,11 +5,12 @@ use crate::destination::TestStep;
 use crate::error::ExportError;
 
 /// The steps, in order, of all warehouses.
-pub(super) const STEPS: [TestStep; 5] = [
+pub(super) const STEPS: [TestStep; 6] = [
     TestStep::Reach,
     TestStep::Authenticate,
     TestStep::Find,
     TestStep::Write,
+    TestStep::Read,
     TestStep::Delete,
 ];
 
@@ -34,7 +35,13 @@ pub(super) async fn make(
             engine.run(&texts.stage, None).await?;
             engine.run(&texts.insert, Some(ROW)).await?
         }
-        TestStep::Read => engine.run(&texts.count, None).await?,
+        TestStep::Read => match engine.run(&texts.count, None).await? {
+            Some(count) if count != "0" => Some(count),
+            _ => {
+                let message = "What was written cannot be read back.";
+                return Err(ExportError::hopeless(message));
+            }
+        },
         TestStep::Delete => engine.run(&texts.drop, None).await?,
     };
     Ok(())

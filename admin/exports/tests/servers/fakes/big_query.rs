@@ -6,8 +6,8 @@ use crate::rows::{delivered, fat_row, lines, row, run, written};
 use crate::wire::Request;
 use millrace_catalog::DestinationType;
 use millrace_exports::Outlook;
-use millrace_exports::destination::Destination;
 use millrace_exports::destination::warehouse::Warehouse;
+use millrace_exports::destination::{Destination, TestStep};
 use millrace_rows::{Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -53,6 +53,10 @@ impl Service {
             }
             ("GET", path) if path == format!("{API}/datasets/my_data") => {
                 Reply::json(200, json!({"location": "europe-west3"}))
+            }
+            ("GET", path) if path.starts_with(&format!("{API}/datasets/my_data/tables/")) => {
+                let is_there = self.tables.contains_key(path.rsplit('/').next().unwrap());
+                Reply::json(if is_there { 200 } else { 404 }, Value::Null)
             }
             ("DELETE", path) => {
                 let gone = self.tables.remove(path.rsplit('/').next().unwrap());
@@ -316,4 +320,6 @@ async fn the_steps_of_a_test_succeed_and_leave_nothing() {
         big_query.test(*step).await.unwrap();
     }
     assert!(service.lock().unwrap().tables.is_empty());
+    let outcome = big_query.test(TestStep::Read).await;
+    refusal(outcome);
 }

@@ -1,7 +1,9 @@
 //! The test of a destination.
 
 use super::fixture::{Fixture, WRONG_PASSWORD, refusal};
-use millrace_exports::destination::TestStep::{self, Authenticate, Delete, Find, Reach, Write};
+use millrace_exports::destination::TestStep::{
+    self, Authenticate, Delete, Find, Reach, Read, Write,
+};
 
 const TABLES: &str =
     "SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
@@ -14,7 +16,8 @@ async fn all_steps_succeed_and_leave_nothing() {
         for _ in 0..2 {
             for step in destination.test_steps() {
                 destination.test(*step).await.unwrap();
-                let tables = if *step == Write { "1" } else { "0" };
+                let is_there = matches!(step, Write | Read);
+                let tables = if is_there { "1" } else { "0" };
                 assert_eq!(fixture.text(TABLES).await, tables, "{step:?}");
             }
         }
@@ -39,7 +42,7 @@ async fn the_first_step_that_cannot_succeed_says_so() {
         spoil(&mut fixture);
         for destination in [&fixture.postgres() as &dyn millrace_exports::destination::Destination]
         {
-            for step in [Reach, Authenticate, Find, Write, Delete] {
+            for step in [Reach, Authenticate, Find, Write, Read, Delete] {
                 let outcome = destination.test(step).await;
                 if step == expected {
                     refusal(outcome);
