@@ -1,7 +1,7 @@
 //! Several `millrace admin` that share a catalog in PostgreSQL. One of them leads: it runs what is
 //! run by one process at a time, until it is killed.
 
-use crate::server::{Server, eventually, get};
+use crate::server::{Server, eventually};
 use millrace_catalog::testing::TestDatabase;
 use millrace_exports::engine::EngineOptions;
 use rustix::process::{Signal, kill_process};
@@ -91,9 +91,19 @@ impl<'a> Admins<'a> {
         self.alive.len()
     }
 
+    /// Waits until all of them tell a metric.
+    pub fn all_tell(&self, metric: &str) {
+        eventually(metric, || {
+            let mut all = self.alive.iter();
+            all.all(|(server, _)| server.metric(metric).is_some())
+                .then_some(())
+        });
+    }
+
     /// Kills the one that leads, and waits until another one does.
     pub fn kill_leader(&mut self) -> Takeover {
         let leader = eventually("a leader", || {
+            let leads = |server: &Server| server.metric("millrace_export_leader") == Some(1.0);
             self.alive.iter().position(|(server, _)| leads(server))
         });
         let (mut killed, _folder) = self.alive.remove(leader);
@@ -115,13 +125,4 @@ impl<'a> Admins<'a> {
             led_after: Duration::from_micros(u64::try_from(led_at - dead.now).unwrap_or(0)),
         }
     }
-}
-
-/// Whether a process leads, by its metrics.
-fn leads(server: &Server) -> bool {
-    let url = format!("{}/metrics", server.credential("health_url"));
-    let (_, metrics) = get(&url, &[]);
-    metrics
-        .lines()
-        .any(|line| line == "millrace_export_leader 1")
 }

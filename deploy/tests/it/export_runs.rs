@@ -121,9 +121,25 @@ fn the_past_is_exported_to_a_folder() {
     assert_eq!(completed(&done), WINDOWS as usize, "{done:?}");
     assert_eq!(rows(&done), WINDOWS * ROWS);
     assert_eq!(exported(&root.path().join("out")), each_once());
+    told(&server);
     let (_, logs) = ask(&server, "GET", &format!("{ALL}{id}/logs/"), &Value::Null);
     let lines = logs["results"].to_string();
     assert!(lines.contains("rows in"), "{lines}");
+}
+
+/// How that went is told to Prometheus.
+fn told(server: &Server) {
+    let metric = |name: &str| server.metric(name).unwrap();
+    // A run is counted when it is recorded, which may be seen before.
+    eventually("the count of runs", || {
+        let completed = metric(r#"millrace_export_runs_total{status="Completed"}"#);
+        (completed >= WINDOWS as f64).then_some(())
+    });
+    assert!(metric("millrace_export_rows_total") >= (WINDOWS * ROWS) as f64);
+    assert!(metric("millrace_export_bytes_total") > 0.0);
+    assert!(metric("millrace_export_leader") > 0.0);
+    // Far below what the alert is about: nothing waits but a window that may have ended just now.
+    assert!(metric("millrace_export_lag_seconds") < 3_600.0);
 }
 
 /// How long after this time the first run of the next leader was done, in seconds.
@@ -176,6 +192,7 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
     ];
     let args = [&shared[..], &clickhouse].concat();
     let mut admins = Admins::start(&catalog, 3, &args);
+    admins.all_tell("millrace_export_lag_seconds");
     while admins.count() > 1 {
         let so_far = completed(&runs(&server, &id));
         eventually("more runs", || {

@@ -139,6 +139,15 @@ impl Server {
         assert_eq!(status, 200, "{answer}");
     }
 
+    /// The value of a metric, named with its labels; `None`: it has not been told.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let url = format!("{}/metrics", self.credential("health_url"));
+        let (_, metrics) = get(&url, &[]);
+        let values = metrics.lines().filter_map(|line| line.rsplit_once(' '));
+        let mut found = values.filter(|(told, _)| *told == name);
+        found.next().map(|(_, value)| value.parse().unwrap())
+    }
+
     /// Runs a query, once ClickHouse is up.
     pub fn query(&self, sql: &str) -> String {
         let url = self.credential("clickhouse_url");

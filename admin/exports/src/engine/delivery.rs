@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// How far a run is, for those who look while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Rows that were handed over.
+    /// Rows that the destination took.
     pub(super) rows: AtomicU64,
     /// Bytes likewise, before compression.
     pub(super) bytes: AtomicU64,
@@ -101,13 +101,10 @@ async fn copy(
         let part = Part { index, count };
         let mut reader = source.read(destination.form(), part)?;
         while let Some(bytes) = reader.next().await? {
-            progress
-                .bytes
-                .fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            progress
-                .rows
-                .store(copied + reader.so_far(), Ordering::Relaxed);
+            let (length, rows) = (bytes.len() as u64, copied + reader.so_far());
             delivery.write(bytes).await?;
+            progress.bytes.fetch_add(length, Ordering::Relaxed);
+            progress.rows.store(rows, Ordering::Relaxed);
         }
         let read = reader.finish()?;
         delivery.end_part(read).await?;

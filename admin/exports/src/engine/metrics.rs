@@ -2,6 +2,12 @@
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 use millrace_catalog::{Catalog, RunStatus};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+
+/// How often it is told how far behind exports are.
+const LAG_EVERY: Duration = Duration::from_secs(5);
 
 /// Whether this process leads (1) or not (0).
 const LEADER: &str = "millrace_export_leader";
@@ -23,7 +29,7 @@ pub(super) fn describe() {
     describe_gauge!(
         LAG,
         Unit::Seconds,
-        "How long the oldest window by the clock has ended that is not delivered, at the leader"
+        "How long the oldest window by the clock has ended that is not delivered"
     );
 }
 
@@ -40,15 +46,22 @@ pub(super) fn delivered(rows: u64, bytes: u64) {
     counter!(BYTES).increment(bytes);
 }
 
-/// Only the leader tells: what others last saw stands still.
-pub(super) fn no_lag() {
-    gauge!(LAG).set(0.0);
-}
-
-/// Looks how far behind exports are; without an answer the last one stands.
-pub(super) async fn lag(catalog: &Catalog) {
-    match catalog.exports_lag().await {
-        Ok(lag) => gauge!(LAG).set(lag.as_secs_f64()),
-        Err(error) => tracing::warn!(%error, "the lag of exports cannot be read"),
+/// Tells again and again how far behind exports are. Every process does, whether it leads or not, and
+/// whatever it is at: else nobody would tell when nobody leads, or who does hangs. Without an answer
+/// the last one grows, as the lag would.
+pub(super) async fn tell_lag(catalog: &Catalog) -> Infallible {
+    let mut every = tokio::time::interval(LAG_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = Duration::ZERO;
+    loop {
+        every.tick().await;
+        match catalog.exports_lag().await {
+            Ok(lag) => last = lag,
+            Err(error) => {
+                tracing::warn!(%error, "the lag of exports cannot be read");
+                last += LAG_EVERY;
+            }
+        }
+        gauge!(LAG).set(last.as_secs_f64());
     }
 }

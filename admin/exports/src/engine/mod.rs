@@ -170,6 +170,7 @@ impl Engine {
             () = stop => {}
             never = self.look(&leads) => match never {},
             never = forgetter::forget(&self.inner, &leads) => match never {},
+            never = metrics::tell_lag(&self.inner.catalog) => match never {},
         }
         self.inner.stopped.cancel();
         leads.end(&self.inner, holder).await;
@@ -187,13 +188,11 @@ impl Engine {
             }
             metrics::leads(leads.now());
             if !leads.now() {
-                metrics::no_lag();
                 continue;
             }
             if let Err(error) = self.plan_and_claim(leads).await {
                 tracing::warn!(%error, "exports cannot be planned; trying again");
             }
-            metrics::lag(&self.inner.catalog).await;
         }
     }
 

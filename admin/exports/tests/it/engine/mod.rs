@@ -1,5 +1,6 @@
 //! What runs exports: exactly once, whatever dies.
 
+mod slow_server;
 mod stand;
 
 use millrace_catalog::testing::{TestDatabase, on_both};
@@ -7,6 +8,7 @@ use millrace_catalog::{DestinationType, RunStatus, TeamId};
 use millrace_exports::engine::Notice;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
+use slow_server::SlowServer;
 use stand::{Stand, WINDOW, new_export};
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ on_both!(
     a_backfill_that_cannot_be_made_fails_alone,
     an_export_that_never_ran_is_backfilled,
     a_run_that_cannot_succeed_is_given_up_and_told,
+    a_run_says_how_far_it_is_while_it_runs,
+    old_runs_are_forgotten_by_who_leads,
 );
 
 const ANOTHER: TeamId = TeamId(4_711);
@@ -39,23 +43,34 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
     let stand = Stand::open(&database).await;
     let export = stand.export(json!({})).await;
     let mut random = rand::rngs::StdRng::seed_from_u64(7);
-    let mut next = 0;
+    let (mut next, mut cut_off) = (0, 0);
     for window in 0..30 {
         let rows = arrivals(&mut random, window, &mut next);
         stand.store(stand.team_id, &rows).await;
         stand.store(ANOTHER, &[(next, window * WINDOW, 0)]).await;
         stand.pass((window + 1) * WINDOW).await;
-        // It dies without a word, at any moment.
+        // It dies without a word: at any moment, and every third time while a run is under way,
+        // unless that is too quick to be seen.
+        let before = stand.claims(export.id).await;
         let process = stand.start();
-        let lives = Duration::from_millis(random.random_range(0..1_500));
-        tokio::time::sleep(lives).await;
+        let mut lives_millis = random.random_range(0..1_500);
+        if window % 3 == 0 {
+            let count = window as usize + 1;
+            stand.until_under_way(export.id, &before, count).await;
+            lives_millis /= 20;
+        }
+        tokio::time::sleep(Duration::from_millis(lives_millis)).await;
         process.kill();
+        let left = stand.claims(export.id).await;
+        cut_off += usize::from(left.iter().any(|claim| !before.contains(claim)));
     }
     let _last = stand.start();
     let runs = stand.until_ended(export.id, 30).await;
     assert_eq!(runs.len(), 30);
     let stored = stand.stored(stand.team_id);
     assert_eq!(stand.exported(), stored);
+    let events = stored.len();
+    println!("{events} events; {cut_off} times a run was under way when its process died");
     let mut completed = 0;
     for run in runs {
         assert_eq!((run.status, run.latest_error), (RunStatus::Completed, None));
@@ -174,4 +189,50 @@ async fn a_run_that_cannot_succeed_is_given_up_and_told(database: TestDatabase) 
     let told = stand.told.lock().unwrap().clone();
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].0, Notice::RunFailed);
+}
+
+async fn a_run_says_how_far_it_is_while_it_runs(database: TestDatabase) {
+    const ROWS: i64 = 5_000;
+    let stand = Stand::open(&database).await;
+    let server = SlowServer::start().await;
+    let config = json!({"url": server.url(), "token": "t"});
+    let export = stand.export_to(DestinationType::Http, config).await;
+    let rows: Vec<_> = (0..ROWS).map(|n| (n as u64, n, n)).collect();
+    stand.store(stand.team_id, &rows).await;
+    stand.pass(WINDOW).await;
+    let _process = stand.start();
+    let running = stand
+        .until_run(export.id, |run| run.records_completed > Some(0))
+        .await;
+    assert_eq!(running.status, RunStatus::Running, "{running:?}");
+    assert_eq!(running.records_total_count, Some(ROWS));
+    assert!(running.records_completed < Some(ROWS), "{running:?}");
+    assert!(running.bytes_exported > Some(0), "{running:?}");
+    server.go_on();
+    let runs = stand.until_ended(export.id, 1).await;
+    assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
+    assert_eq!(runs[0].records_completed, Some(ROWS));
+    assert!(runs[0].bytes_exported > running.bytes_exported, "{runs:?}");
+}
+
+async fn old_runs_are_forgotten_by_who_leads(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export = stand.export(json!({})).await;
+    stand.store(stand.team_id, &[(1, 0, 0)]).await;
+    stand.pass(15 * WINDOW).await;
+    let _process = stand.start();
+    stand.until_ended(export.id, 15).await;
+    stand.until_lines(export.id, |count| count >= 15).await;
+    stand.pass_time(40 * 86_400 * 1_000_000);
+    stand.until_lines(export.id, |count| count == 0).await;
+    assert_eq!(stand.runs(export.id).await.len(), 15);
+    stand.pass_time(400 * 86_400 * 1_000_000);
+    let left = async {
+        while stand.runs(export.id).await.len() > 10 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let left = tokio::time::timeout(Duration::from_secs(120), left).await;
+    left.expect("the runs stay");
+    assert_eq!(stand.exported(), [1], "what they delivered stays");
 }

@@ -1,11 +1,13 @@
 //! A catalog with an export to files, and a ClickHouse with rows that arrive.
 
+mod waiting;
+
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
     DestinationLimits, DestinationType, ExportPlace, ExportWriter, NewBatchExport, PageRequest,
-    RunFilter, RunOrder, RunStatus, SecretKey, TeamId, UtcTime,
+    RunFilter, RunOrder, SecretKey, TeamId, UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
@@ -117,6 +119,7 @@ impl Stand {
             // A busy machine answers late, and is asked the less.
             ask_timeout: Duration::from_secs(30),
             retry_pause: Duration::from_millis(10),
+            forget_every: Duration::from_millis(100),
             ..EngineOptions::default()
         };
         let (url, clock) = (self.url.clone(), Arc::new(self.clock.clone()));
@@ -196,21 +199,6 @@ impl Stand {
         listed.await.unwrap().unwrap().rows
     }
 
-    /// Waits until all of so many runs have ended.
-    pub async fn until_ended(&self, export_id: Uuid, count: usize) -> Vec<BatchExportRun> {
-        let ended = async {
-            loop {
-                let runs = self.runs(export_id).await;
-                if runs.len() >= count && runs.iter().all(|run| !run.status.is_open()) {
-                    return runs;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
-        ended.expect("the runs do not end")
-    }
-
     /// Asks for a backfill; answers its id.
     pub async fn backfill(&self, export_id: Uuid, start: Option<i64>, end: Option<i64>) -> Uuid {
         let at = |micros: i64| UtcTime(NOW.0 + micros);
@@ -222,22 +210,6 @@ impl Stand {
             .catalog
             .start_export_backfill(&self.actor, self.place, export_id, range);
         asked.await.unwrap().id
-    }
-
-    /// Waits until a backfill has ended; answers how.
-    pub async fn backfill_ended(&self, export_id: Uuid, id: Uuid) -> RunStatus {
-        let ended = async {
-            loop {
-                let seen = self.catalog.export_backfill(self.place, export_id, id);
-                let status = seen.await.unwrap().unwrap().status;
-                if !status.is_open() {
-                    return status;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
-        ended.expect("the backfill does not end")
     }
 
     /// Time goes by.

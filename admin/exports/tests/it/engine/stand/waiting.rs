@@ -1,0 +1,105 @@
+//! Waiting for what processes do.
+
+use super::Stand;
+use millrace_catalog::{BatchExportRun, ExportLogFilter, PageRequest, RunStatus};
+use std::time::Duration;
+use uuid::Uuid;
+
+impl Stand {
+    /// Waits until all of so many runs have ended.
+    pub async fn until_ended(&self, export_id: Uuid, count: usize) -> Vec<BatchExportRun> {
+        let ended = async {
+            loop {
+                let runs = self.runs(export_id).await;
+                if runs.len() >= count && runs.iter().all(|run| !run.status.is_open()) {
+                    return runs;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
+        ended.expect("the runs do not end")
+    }
+
+    /// What runs are claimed with, by the living and the dead.
+    pub async fn claims(&self, export_id: Uuid) -> Vec<Uuid> {
+        let runs = self.runs(export_id).await;
+        let open = runs.into_iter().filter(|run| run.status.is_open());
+        open.filter_map(|run| run.claim).collect()
+    }
+
+    /// Waits until a run is claimed anew, or so many are made and none is open.
+    pub async fn until_under_way(&self, export_id: Uuid, before: &[Uuid], count: usize) {
+        let seen = async {
+            loop {
+                let claims = self.claims(export_id).await;
+                let runs = self.runs(export_id).await;
+                let is_open = runs.iter().any(|run| run.status.is_open());
+                let is_done = runs.len() >= count && !is_open;
+                if is_done || claims.iter().any(|claim| !before.contains(claim)) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let seen = tokio::time::timeout(Duration::from_secs(120), seen).await;
+        seen.expect("nothing is made");
+    }
+
+    /// Waits until the first run is so.
+    pub async fn until_run(
+        &self,
+        export_id: Uuid,
+        is_so: impl Fn(&BatchExportRun) -> bool,
+    ) -> BatchExportRun {
+        let seen = async {
+            loop {
+                let runs = self.runs(export_id).await;
+                if let Some(run) = runs.into_iter().next().filter(&is_so) {
+                    return run;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let seen = tokio::time::timeout(Duration::from_secs(120), seen).await;
+        seen.expect("the run does not get so far")
+    }
+
+    /// Waits until an export has so many lines.
+    pub async fn until_lines(&self, export_id: Uuid, is_so: impl Fn(u64) -> bool) {
+        let filter = ExportLogFilter::default();
+        let page = PageRequest {
+            limit: 1,
+            offset: 0,
+        };
+        let seen = async {
+            loop {
+                let lines = self
+                    .catalog
+                    .list_export_logs(self.place, export_id, &filter, page);
+                if is_so(lines.await.unwrap().unwrap().count) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let seen = tokio::time::timeout(Duration::from_secs(120), seen).await;
+        seen.expect("there are never so many lines");
+    }
+
+    /// Waits until a backfill has ended; answers how.
+    pub async fn backfill_ended(&self, export_id: Uuid, id: Uuid) -> RunStatus {
+        let ended = async {
+            loop {
+                let seen = self.catalog.export_backfill(self.place, export_id, id);
+                let status = seen.await.unwrap().unwrap().status;
+                if !status.is_open() {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
+        ended.expect("the backfill does not end")
+    }
+}
