@@ -1,10 +1,11 @@
 //! Databricks' API: a token from `/oidc/v1/token`, then `POST /api/2.0/sql/statements/`, and `GET`
 //! of its id while it is at work.
 
-use super::sql::Names;
+use super::sql::DatabricksSql;
 use crate::destination::settings::Settings;
 use crate::destination::warehouse::api::{Answer, Api};
 use crate::destination::warehouse::engine::{Engine, Texts, bearer};
+use crate::destination::warehouse::place::Place;
 use crate::destination::warehouse::token::{Kept, Token};
 use crate::error::ExportError;
 use async_trait::async_trait;
@@ -22,7 +23,8 @@ const STATEMENTS: &str = "/api/2.0/sql/statements/";
 
 /// One table's statements, carried out by Databricks.
 pub(crate) struct DatabricksEngine {
-    names: Names,
+    place: Place,
+    sql: DatabricksSql,
     warehouse: String,
     client_id: String,
     client_secret: String,
@@ -42,10 +44,12 @@ impl DatabricksEngine {
             ExportError::hopeless(message)
         })?;
         Ok(Self {
-            names: Names {
-                catalog: settings.required("catalog")?.to_owned(),
+            place: Place {
+                database: settings.required("catalog")?.to_owned(),
                 schema: settings.required("schema")?.to_owned(),
                 table: settings.required("table_name")?.to_owned(),
+            },
+            sql: DatabricksSql {
                 variant_type: settings.flag_or("use_variant_type", true),
             },
             warehouse: warehouse.trim_end_matches('/').to_owned(),
@@ -77,12 +81,12 @@ impl Engine for DatabricksEngine {
         &self.api
     }
 
-    fn table(&self) -> &str {
-        &self.names.table
+    fn place(&self) -> &Place {
+        &self.place
     }
 
     fn texts(&self, stage: &str) -> Texts {
-        self.names.texts(stage)
+        self.place.texts(&self.sql, stage)
     }
 
     async fn headers(&self) -> Result<HeaderMap, ExportError> {
@@ -122,8 +126,8 @@ impl Engine for DatabricksEngine {
         }
         match answer.text("/status/state") {
             Some("SUCCEEDED") => {
-                let first = answer.body.pointer("/result/data_array/0/0");
-                Ok(first.and_then(Value::as_str).map(str::to_owned))
+                let first = answer.text("/result/data_array/0/0");
+                Ok(first.map(str::to_owned))
             }
             Some("FAILED") => Err(failure(answer)),
             Some("CANCELED" | "CLOSED") => {

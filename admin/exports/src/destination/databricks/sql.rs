@@ -1,71 +1,48 @@
 //! Databricks' statements.
 
-use crate::destination::table::{Holds, quoted_in};
-use crate::destination::warehouse::engine::Texts;
-use crate::destination::warehouse::sql::{Merge, joined, literal};
+use crate::destination::table::{Column, Holds, quoted_in};
+use crate::destination::warehouse::place::{Dialect, Place};
+use crate::destination::warehouse::sql::literal;
 
-/// Where the table is.
-#[derive(Clone, Debug)]
-pub(super) struct Names {
-    pub(super) catalog: String,
-    pub(super) schema: String,
-    pub(super) table: String,
+/// How Databricks writes SQL.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DatabricksSql {
     /// Whether JSON goes into columns of the type VARIANT.
     pub(super) variant_type: bool,
 }
 
-fn quoted(name: &str) -> String {
-    quoted_in('`', name)
-}
+impl Dialect for DatabricksSql {
+    const BEFORE_SET: &str = "kept.";
+    const LINES: &str = "(SELECT explode(from_json(:rows, 'array<string>')) AS line)";
 
-impl Names {
-    fn qualified(&self, table: &str) -> String {
-        [self.catalog.as_str(), &self.schema, table]
-            .map(quoted)
-            .join(".")
+    fn quoted(name: &str) -> String {
+        quoted_in('`', name)
     }
 
-    pub(super) fn texts(&self, stage: &str) -> Texts {
-        let (events, stage) = (self.qualified(&self.table), self.qualified(stage));
-        let columns = joined(|column| {
-            let kind = match column.holds {
-                Holds::Json if self.variant_type => "VARIANT",
-                Holds::Text | Holds::Json => "STRING",
-                Holds::Integer => "BIGINT",
-                Holds::Time => "TIMESTAMP",
-            };
-            format!("{} {kind}", quoted(column.name))
-        });
-        let merge = Merge {
-            events: &events,
-            stage: &stage,
-            name: quoted,
-            before_set: "kept.",
-            before_qualify: "",
-            further: None,
-        };
-        let find = format!(
-            "SELECT 1 FROM {}.information_schema.schemata WHERE schema_name = {}",
-            quoted(&self.catalog),
-            literal(&self.schema.to_lowercase()),
-        );
-        Texts::of(&merge, &columns, "", self.insert(&stage), find)
+    fn kind(&self, holds: Holds) -> &'static str {
+        match holds {
+            Holds::Json if self.variant_type => "VARIANT",
+            Holds::Text | Holds::Json => "STRING",
+            Holds::Integer => "BIGINT",
+            Holds::Time => "TIMESTAMP",
+        }
     }
 
-    fn insert(&self, stage: &str) -> String {
-        let values = joined(|column| {
-            let value = format!("get_json_object(line, '$.{}')", column.name);
-            match column.holds {
-                Holds::Json if self.variant_type => format!("parse_json({value})"),
-                Holds::Text | Holds::Json => value,
-                Holds::Integer => format!("CAST({value} AS BIGINT)"),
-                Holds::Time => format!("CAST({value} AS TIMESTAMP)"),
-            }
-        });
-        let names = joined(|column| quoted(column.name));
+    fn value(&self, column: Column) -> String {
+        let value = format!("get_json_object(line, '$.{}')", column.name);
+        match column.holds {
+            Holds::Json if self.variant_type => format!("parse_json({value})"),
+            Holds::Text | Holds::Json => value,
+            Holds::Integer => format!("CAST({value} AS BIGINT)"),
+            Holds::Time => format!("CAST({value} AS TIMESTAMP)"),
+        }
+    }
+
+    fn find(place: &Place) -> String {
         format!(
-            "INSERT INTO {stage} ({names}) SELECT {values} \
-             FROM (SELECT explode(from_json(:rows, 'array<string>')) AS line)"
+            "SELECT 1 FROM {}.information_schema.schemata WHERE schema_name = {}",
+            Self::quoted(&place.database),
+            literal(&place.schema.to_lowercase()),
         )
     }
 }

@@ -1,10 +1,11 @@
 //! Snowflake's SQL API: `POST /api/v2/statements`, and `GET` of its handle while it is at work.
 
-use super::sql::Names;
+use super::sql::SnowflakeSql;
 use crate::destination::settings::Settings;
 use crate::destination::warehouse::api::{Answer, Api};
 use crate::destination::warehouse::engine::{Engine, Texts, bearer};
 use crate::destination::warehouse::jwt::Signer;
+use crate::destination::warehouse::place::Place;
 use crate::error::ExportError;
 use async_trait::async_trait;
 use millrace_rows::Clock;
@@ -48,7 +49,7 @@ struct Statement<'a> {
 
 /// One table's statements, carried out by Snowflake.
 pub(crate) struct SnowflakeEngine {
-    names: Names,
+    place: Place,
     warehouse: String,
     role: Option<String>,
     credentials: Credentials,
@@ -62,13 +63,12 @@ impl SnowflakeEngine {
         api: Api,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ExportError> {
-        let names = Names {
-            database: settings.required("database")?.to_owned(),
-            schema: settings.required("schema")?.to_owned(),
-            table: settings.text_or("table_name", "events").to_owned(),
-        };
         Ok(Self {
-            names,
+            place: Place {
+                database: settings.required("database")?.to_owned(),
+                schema: settings.required("schema")?.to_owned(),
+                table: settings.text_or("table_name", "events").to_owned(),
+            },
             warehouse: settings.required("warehouse")?.to_owned(),
             role: settings.text("role").map(str::to_owned),
             credentials: Credentials::of(settings)?,
@@ -128,12 +128,12 @@ impl Engine for SnowflakeEngine {
         &self.api
     }
 
-    fn table(&self) -> &str {
-        &self.names.table
+    fn place(&self) -> &Place {
+        &self.place
     }
 
     fn texts(&self, stage: &str) -> Texts {
-        self.names.texts(stage)
+        self.place.texts(&SnowflakeSql, stage)
     }
 
     async fn headers(&self) -> Result<HeaderMap, ExportError> {
@@ -166,8 +166,8 @@ impl Engine for SnowflakeEngine {
         json!(Statement {
             statement: sql,
             timeout: self.api.pace.work_max.as_secs(),
-            database: &self.names.database,
-            schema: &self.names.schema,
+            database: &self.place.database,
+            schema: &self.place.schema,
             warehouse: &self.warehouse,
             role: self.role.as_deref(),
             bindings: rows.map(|rows| json!({"1": {"type": "TEXT", "value": rows}})),
@@ -182,8 +182,8 @@ impl Engine for SnowflakeEngine {
     fn result(&self, answer: &Answer) -> Result<Option<String>, ExportError> {
         match answer.status {
             StatusCode::OK => {
-                let first = answer.body.pointer("/data/0/0");
-                Ok(first.and_then(Value::as_str).map(str::to_owned))
+                let first = answer.text("/data/0/0");
+                Ok(first.map(str::to_owned))
             }
             StatusCode::UNPROCESSABLE_ENTITY => Err(failure(answer)),
             StatusCode::UNAUTHORIZED if matches!(self.credentials, Credentials::Token(_)) => {

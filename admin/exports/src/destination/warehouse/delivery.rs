@@ -32,7 +32,7 @@ impl WarehouseDelivery {
         engine: Arc<dyn Engine>,
         run: &RunScope,
     ) -> Result<Self, ExportError> {
-        let texts = engine.texts(&stage_name(engine.table(), run));
+        let texts = engine.texts(&stage_name(&engine.place().table, run));
         engine.run(&texts.create, None).await?;
         engine.run(&texts.stage, None).await?;
         Ok(Self {

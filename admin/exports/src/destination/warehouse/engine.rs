@@ -3,6 +3,7 @@
 
 use super::api::{Answer, Api};
 use super::delivery::WarehouseDelivery;
+use super::place::Place;
 use super::sql::Merge;
 use super::{Service, scratch_name, steps};
 use crate::destination::{Delivery, TestStep};
@@ -22,8 +23,8 @@ pub(crate) trait Engine: Send + Sync {
     /// How it is called.
     fn api(&self) -> &Api;
 
-    /// The table of events.
-    fn table(&self) -> &str;
+    /// Where the table of events is.
+    fn place(&self) -> &Place;
 
     /// The statements that bring rows by a table of this name beside that of events.
     fn texts(&self, stage: &str) -> Texts;
@@ -108,7 +109,7 @@ impl<E: Engine + 'static> Service for E {
     }
 
     async fn test(&self, step: TestStep) -> Result<(), ExportError> {
-        let scratch = scratch_name(self.table());
+        let scratch = scratch_name(&self.place().table);
         steps::make(self, &scratch, step).await
     }
 }

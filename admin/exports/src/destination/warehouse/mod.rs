@@ -14,6 +14,7 @@
 //! | `delivery` | one run, for those |
 //! | `steps` | the test of a destination, for those |
 //! | `sql` | statements that are alike |
+//! | `place` | those of tables that are named in three parts, for services that take SQL |
 //! | `jwt` | tokens signed with a customer's RSA key |
 //! | `token` | tokens that are good for a while |
 
@@ -21,6 +22,7 @@ pub(crate) mod api;
 mod delivery;
 pub(crate) mod engine;
 pub(crate) mod jwt;
+pub(crate) mod place;
 pub(crate) mod sql;
 mod steps;
 pub(crate) mod token;
