@@ -2,6 +2,7 @@
 
 use super::super::FilesConfig;
 use super::super::settings::read;
+use super::one_secret::OneSecret;
 use super::{Blame, Objects, connector, is_plain, retries};
 use crate::error::ExportError;
 use millrace_dial::Guard;
@@ -15,6 +16,12 @@ const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const EMULATOR_ENDPOINT: &str = "http://127.0.0.1:10000/devstoreaccount1";
 
+const SECRET: OneSecret = OneSecret {
+    field: "connection_string",
+    wanted: "Azure needs a connection_string with an AccountName and an AccountKey, or a \
+             BlobEndpoint and a SharedAccessSignature.",
+};
+
 #[derive(Deserialize)]
 struct AzureSettings {
     container_name: String,
@@ -27,10 +34,7 @@ pub(super) fn open(
     guard: &Guard,
 ) -> Result<(Objects, String), ExportError> {
     let settings: AzureSettings = read(config.config)?;
-    let connection = config.secret("connection_string");
-    let connection = connection
-        .and_then(Connection::parse)
-        .ok_or_else(no_credentials)?;
+    let connection = SECRET.read(config, Connection::parse)?;
     let builder = MicrosoftAzureBuilder::new()
         .with_http_connector(connector(guard))
         .with_retry(retries())
@@ -41,23 +45,14 @@ pub(super) fn open(
         Credential::Key(key) => builder.with_access_key(key),
         Credential::Signature(sas) => builder.with_config(AzureConfigKey::SasKey, sas),
     };
-    let store = builder.build().map_err(|_| no_credentials())?;
     let blame = Blame {
         service: "Azure",
         bucket_field: "container_name",
         bucket: settings.container_name,
-        credentials: "connection_string",
-        place: "connection_string",
+        credentials: SECRET.field,
+        place: SECRET.field,
     };
-    let prefix = settings.prefix.unwrap_or_default();
-    Ok((Objects::new(store, blame), prefix))
-}
-
-/// Without any, others would be looked for: those of the machine we run on.
-fn no_credentials() -> ExportError {
-    let message = "Azure needs a connection_string with an AccountName and an AccountKey, or a \
-                   BlobEndpoint and a SharedAccessSignature.";
-    ExportError::hopeless(message)
+    SECRET.opened(builder.build(), blame, settings.prefix)
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::super::FilesConfig;
 use super::super::settings::read;
+use super::one_secret::OneSecret;
 use super::{Blame, Objects, connector, retries};
 use crate::error::ExportError;
 use millrace_dial::Guard;
@@ -11,6 +12,12 @@ use serde_json::{Map, Value};
 
 /// Fields of a key that lead elsewhere than to Google, or past its login; for emulators.
 const ELSEWHERE: [&str; 2] = ["gcs_base_url", "disable_oauth"];
+
+const SECRET: OneSecret = OneSecret {
+    field: "service_account_key",
+    wanted: "Google Cloud Storage needs credentials. Give service_account_key, the whole JSON of \
+             a key of a service account.",
+};
 
 #[derive(Deserialize)]
 struct GcsSettings {
@@ -24,33 +31,21 @@ pub(super) fn open(
     guard: &Guard,
 ) -> Result<(Objects, String), ExportError> {
     let settings: GcsSettings = read(config.config)?;
-    let key = config.secret("service_account_key");
-    let key = key
-        .and_then(|key| usable(key, guard))
-        .ok_or_else(no_credentials)?;
-    let store = GoogleCloudStorageBuilder::new()
+    let key = SECRET.read(config, |key| usable(key, guard))?;
+    let built = GoogleCloudStorageBuilder::new()
         .with_http_connector(connector(guard))
         .with_retry(retries())
         .with_bucket_name(&settings.bucket_name)
         .with_service_account_key(key)
-        .build()
-        .map_err(|_| no_credentials())?;
+        .build();
     let blame = Blame {
         service: "Google Cloud Storage",
         bucket_field: "bucket_name",
         bucket: settings.bucket_name,
-        credentials: "service_account_key",
+        credentials: SECRET.field,
         place: "the network",
     };
-    let prefix = settings.prefix.unwrap_or_default();
-    Ok((Objects::new(store, blame), prefix))
-}
-
-/// Without any, others would be looked for: those of the machine we run on.
-fn no_credentials() -> ExportError {
-    let message = "Google Cloud Storage needs credentials. Give service_account_key, the whole JSON \
-                   of a key of a service account.";
-    ExportError::hopeless(message)
+    SECRET.opened(built, blame, settings.prefix)
 }
 
 /// Emulators are used where private networks are.

@@ -3,6 +3,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `s3`, `azure`, `gcs` | how each is reached by its configuration |
+//! | `one_secret` | stores whose credentials are in one secret |
 //! | `http` | their requests on the guard's way |
 //! | `upload` | a file in parts |
 //! | `blame` | what went wrong, in words for customers |
@@ -11,6 +12,7 @@ mod azure;
 mod blame;
 mod gcs;
 mod http;
+mod one_secret;
 mod s3;
 mod upload;
 
