@@ -57,7 +57,7 @@ async fn every_event_is_in_one_window_though_processes_die(database: TestDatabas
         if window % 3 == 0 {
             let count = window as usize + 1;
             stand.until_under_way(export.id, &before, count).await;
-            lives_millis /= 20;
+            lives_millis /= 50;
         }
         tokio::time::sleep(Duration::from_millis(lives_millis)).await;
         process.kill();
