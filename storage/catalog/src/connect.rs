@@ -5,7 +5,9 @@
 //! checked. All changes go through one connection, for which they queue up in their order: a
 //! change that waits takes no reader's connection. Readers' connections refuse to write. Other
 //! processes' writers are waited for up to [`BUSY_TIMEOUT`]. Every writing transaction takes the
-//! write lock when it begins: one that read first could not wait for it, only fail.
+//! write lock when it begins: one that read first could not wait for it, only fail. A connection
+//! is given up whose transaction SQLite ended by itself, as it does on a full disk: sqlx counts
+//! that transaction as open, and would only set savepoints in those to come, never commit.
 //!
 //! **PostgreSQL**: one pool for all; TLS as the URL's `sslmode` says.
 
@@ -13,7 +15,10 @@ use crate::error::CatalogError;
 use crate::place::Place;
 use backon::{ConstantBuilder, Retryable};
 use sea_orm::sqlx::postgres::PgConnectOptions;
-use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sea_orm::sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
+};
+use sea_orm::sqlx::{self, Connection};
 use sea_orm::{
     ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbErr,
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
@@ -132,7 +137,19 @@ fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
             .pragma("cache_size", format!("-{SQLITE_CACHE_KIB}"))
             .pragma("query_only", if reads_only { "ON" } else { "OFF" })
     });
+    options.map_sqlx_sqlite_pool_opts(|pool| {
+        pool.after_release(|connection, _| Box::pin(has_no_transaction(connection)))
+    });
     options
+}
+
+/// Whether a connection that comes back can be used again.
+async fn has_no_transaction(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    if connection.is_in_transaction() {
+        // A transaction that was dropped is rolled back by the time of the answer.
+        connection.ping().await?;
+    }
+    Ok(!connection.is_in_transaction())
 }
 
 fn postgres(url: &str) -> Result<(ConnectOptions, Place), CatalogError> {

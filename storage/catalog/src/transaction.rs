@@ -46,9 +46,19 @@ impl From<getrandom::Error> for Abort {
 }
 
 impl Catalog {
-    /// Begins a transaction that will write.
+    /// Begins a transaction that will write. Whoever stops to wait for it leaves nothing open: on
+    /// PostgreSQL, sqlx forgets a transaction whose begin was not waited for, and the next who gets
+    /// the connection would write into it. So it begins in any case, and is rolled back if nobody
+    /// takes it.
     pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, CatalogError> {
-        let begun = begin_write(&self.writer).await;
+        let writer = self.writer.clone();
+        let beginning = self
+            .runtime()
+            .spawn(async move { begin_write(&writer).await });
+        let begun = match beginning.await {
+            Ok(begun) => begun,
+            Err(error) => Err(DbErr::Custom(error.to_string())),
+        };
         begun.map_err(|error| self.error(&error))
     }
 
@@ -72,7 +82,7 @@ impl Catalog {
                 Ok(done)
             }
             Err(abort) => {
-                // Dropping it would do the same, later.
+                // Dropping it would do the same, later. It fails also if the database rolled back itself.
                 if let Err(error) = transaction.rollback().await {
                     tracing::warn!(%error, "rolling back failed; the connection is given up");
                 }

@@ -2,7 +2,14 @@
 
 use crate::stand::Stand;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, ChangeError};
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 /// Of which there are more than connections.
 const CHANGES: usize = 16;
@@ -33,4 +40,85 @@ async fn changes_that_wait_take_no_connection_from_who_reads() {
     }
     let seen = stand.catalog.list_organizations().await.unwrap();
     assert_eq!(seen.len(), 1 + CHANGES);
+}
+
+/// As on a full disk, where SQLite ends the whole transaction and not only the statement.
+#[tokio::test]
+async fn what_sqlite_rolls_back_by_itself_keeps_no_transaction_open() {
+    let database = TestDatabase::sqlite();
+    let stand = Stand::new(&database).await;
+    let (catalog, owner) = (&stand.catalog, &stand.owner);
+    database
+        .execute(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON organizations WHEN NEW.name = 'Full' \
+             BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END",
+        )
+        .await
+        .unwrap();
+    for number in 0..3 {
+        let failed = catalog.create_organization(owner, "Full", None).await;
+        assert!(matches!(failed, Err(ChangeError::Catalog(_))), "{failed:?}");
+        // One that a rule stops when it has begun.
+        let refused = catalog.delete_organization(owner, Uuid::nil()).await;
+        assert!(
+            matches!(refused, Err(ChangeError::NotFound { .. })),
+            "{refused:?}"
+        );
+        let name = format!("Organization {number}");
+        let made = catalog.create_organization(owner, name.as_str(), None);
+        made.await.unwrap();
+        // Nobody else is kept waiting, and who looks from elsewhere sees what was made.
+        drop(database.lock_sqlite().await.unwrap());
+        let elsewhere = Catalog::open(database.url()).await.unwrap();
+        let seen = elsewhere.list_organizations().await.unwrap();
+        assert!(seen.iter().any(|organization| organization.name == name));
+        elsewhere.close().await.unwrap();
+    }
+}
+
+/// As when a client goes away, at each moment of its change.
+#[tokio::test]
+async fn a_change_that_is_given_up_leaves_no_transaction_open() {
+    let database = TestDatabase::postgres().await;
+    let stand = Stand::new(&database).await;
+    let watcher = Database::connect(database.url()).await.unwrap();
+    for polls in 1..60 {
+        let name = format!("Given up {polls}");
+        let made = stand
+            .catalog
+            .create_organization(&stand.owner, name.as_str(), None);
+        give_up_after(polls, made).await;
+        let all_end = async {
+            while in_transactions(&watcher).await > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(30), all_end).await;
+        assert!(ended.is_ok(), "a transaction is open after {polls} polls");
+    }
+}
+
+/// Drops a future that was polled so often and is not ready.
+async fn give_up_after(polls: usize, future: impl Future) {
+    let mut future = pin!(future);
+    for _ in 0..polls {
+        let polled = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        if polled.is_ready() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_micros(300)).await;
+    }
+}
+
+/// Connections that are in a transaction and do nothing.
+async fn in_transactions(watcher: &DatabaseConnection) -> i64 {
+    let counted = watcher.query_one_raw(Statement::from_string(
+        DbBackend::Postgres,
+        "SELECT count(*) AS count FROM pg_stat_activity \
+         WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
+    ));
+    let row = counted.await.unwrap().unwrap();
+    row.try_get("", "count").unwrap()
 }
