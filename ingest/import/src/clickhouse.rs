@@ -18,9 +18,14 @@ pub struct ClickHouse {
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// Nobody is there.
-    #[error("ClickHouse does not answer: {0}")]
-    Unreachable(reqwest::Error),
+    /// Nobody is there, or the line broke.
+    #[error("ClickHouse at {url} does not answer; check its URL and that it runs ({error})")]
+    Unreachable {
+        /// Where.
+        url: String,
+        /// What happened, without the query.
+        error: reqwest::Error,
+    },
     /// It cannot now.
     #[error("ClickHouse cannot: {0}")]
     Busy(String),
@@ -41,6 +46,12 @@ impl ClickHouse {
             user: user.to_owned(),
             password: password.to_owned(),
         })
+    }
+
+    /// Where it is, without what its URL may have of credentials.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url.origin().ascii_serialization()
     }
 
     /// Runs a query with parameters, as in `{team:Int64}`; gives the answer once its status is there.
@@ -69,7 +80,10 @@ impl ClickHouse {
             .body(sql.to_owned())
             .send()
             .await
-            .map_err(QueryError::Unreachable)?;
+            .map_err(|error| QueryError::Unreachable {
+                url: self.url(),
+                error: error.without_url(),
+            })?;
         let status = answer.status();
         if !status.is_success() {
             let text = answer.text().await.unwrap_or_default();

@@ -15,6 +15,8 @@ pub struct Meter {
     events_accepted: AtomicU64,
     rejected: AtomicU64,
     skipped: AtomicU64,
+    parts_total: AtomicU64,
+    parts_done: AtomicU64,
     waiting_for: Mutex<Option<String>>,
 }
 
@@ -27,6 +29,8 @@ impl Default for Meter {
             events_accepted: AtomicU64::default(),
             rejected: AtomicU64::default(),
             skipped: AtomicU64::default(),
+            parts_total: AtomicU64::default(),
+            parts_done: AtomicU64::default(),
             waiting_for: Mutex::default(),
         }
     }
@@ -47,6 +51,10 @@ pub struct Reading {
     pub rejected: u64,
     /// Records that were left out on purpose.
     pub skipped: u64,
+    /// Parts of an export that are to be fetched.
+    pub parts_total: u64,
+    /// Parts that were fetched.
+    pub parts_done: u64,
     /// Accepted events per second since the beginning.
     pub events_per_second: f64,
     /// Seconds that are left at the speed so far.
@@ -65,6 +73,26 @@ impl Meter {
     #[must_use]
     pub fn bytes_read(&self) -> &Arc<AtomicU64> {
         &self.bytes_read
+    }
+
+    /// Bytes that were read before count as well.
+    pub fn read_bytes(&self, bytes: u64) {
+        self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that were read have to be read again.
+    pub fn unread_bytes(&self, bytes: u64) {
+        self.bytes_read.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// So many parts are to be fetched.
+    pub fn expect_parts(&self, parts: u64) {
+        self.parts_total.fetch_add(parts, Ordering::Relaxed);
+    }
+
+    /// One part was fetched.
+    pub fn part_done(&self) {
+        self.parts_done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Events were accepted.
@@ -115,6 +143,8 @@ impl Meter {
             accepted,
             rejected: load(&self.rejected),
             skipped: load(&self.skipped),
+            parts_total: load(&self.parts_total),
+            parts_done: load(&self.parts_done),
             events_per_second: accepted as f64 / seconds.max(0.001),
             seconds_left: (bytes_read > 0 && bytes_total > 0)
                 .then(|| left * seconds / bytes_read as f64),

@@ -18,7 +18,7 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// Who watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// A person; where standard error is no terminal, nobody.
+    /// A person: a bar, or where standard error is no terminal, a line whenever something is waited for.
     Person,
     /// A program: a JSON object a line on standard output.
     Machine,
@@ -76,20 +76,31 @@ fn until_over(is_over: &AtomicBool, every: Duration, mut show: impl FnMut()) {
 fn bar(stage: &'static str, meter: &Meter, is_over: &AtomicBool) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     bar.set_prefix(stage);
-    let mut waiting_for = None;
+    bar.set_style(style("{prefix} {spinner} {msg}"));
+    let mut told = None;
     until_over(is_over, BAR_EVERY, || {
         let reading = meter.read();
-        waiting_for = reading.waiting_for.clone().or(waiting_for.take());
-        if reading.bytes_total > 0 && bar.length().is_none() {
-            bar.set_style(style("{prefix} [{bar:24}] {percent:>3}% {msg}"));
-        }
         if reading.bytes_total > 0 {
+            if bar.length().is_none() {
+                bar.set_style(style("{prefix} [{bar:24}] {percent:>3}% {msg}"));
+            }
             bar.set_length(reading.bytes_total.max(reading.bytes_read));
         }
         bar.set_position(reading.bytes_read);
-        bar.set_message(message(&reading, waiting_for.as_deref()));
-        if reading.waiting_for.is_none() {
-            waiting_for = None;
+        bar.set_message(match stage {
+            "fetch" => fetched(&reading),
+            _ => message(&reading),
+        });
+        bar.tick();
+        if reading.waiting_for.is_some() && reading.waiting_for != told {
+            told = reading.waiting_for;
+            let line = format!("{stage}: {}", told.as_deref().unwrap_or_default());
+            if bar.is_hidden() {
+                // A closed pipe is the reader's choice.
+                let _ = writeln!(std::io::stderr(), "{line}");
+            } else {
+                bar.println(line);
+            }
         }
     });
     bar.finish_and_clear();
@@ -100,7 +111,24 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn message(reading: &Reading, waiting_for: Option<&str>) -> String {
+fn fetched(reading: &Reading) -> String {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "for people"
+    )]
+    let rate = (reading.bytes_read as f64 / reading.seconds.max(0.001)) as u64;
+    format!(
+        "{}/{} parts · {} · {}/s",
+        reading.parts_done,
+        reading.parts_total,
+        HumanBytes(reading.bytes_read),
+        HumanBytes(rate),
+    )
+}
+
+fn message(reading: &Reading) -> String {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -117,10 +145,6 @@ fn message(reading: &Reading, waiting_for: Option<&str>) -> String {
     if let Some(seconds) = reading.seconds_left.filter(|it| it.is_finite()) {
         let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         message += &format!(" · {} left", HumanDuration(left));
-    }
-    if let Some(reason) = waiting_for {
-        let reason: String = reason.chars().take(60).collect();
-        message += &format!(" · waiting: {reason}");
     }
     message
 }

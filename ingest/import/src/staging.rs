@@ -3,7 +3,7 @@
 //! | Path | Is |
 //! |---|---|
 //! | `data/` | what was fetched, one file for each part of an export |
-//! | `fetch.json` | what it was fetched from |
+//! | `fetched.ndjson` | of what, and which |
 //! | `check.json` | the last dry run |
 //! | `loads/KEY/journal.ndjson` | how far the import into a project is |
 //! | `loads/KEY/rejects.ndjson.gz` | what was refused in it |

@@ -51,7 +51,7 @@ pub mod testing;
 pub mod time;
 
 pub use events::{Event, EventWriter, Events, Id, Mapping};
-pub use export::{Export, FetchError, Part};
+pub use export::{Export, FetchError, Part, Transfer};
 pub use exports::{
     AmplitudeExport, AmplitudeSettings, ExportSettingsError, MixpanelCredentials, MixpanelExport,
     MixpanelSettings, Pace,

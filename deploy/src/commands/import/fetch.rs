@@ -11,10 +11,11 @@ use millrace_import::progress::Watch;
 use millrace_import::send::client;
 use millrace_sources::{
     AmplitudeExport, AmplitudeSettings, Export, MixpanelCredentials, MixpanelExport,
-    MixpanelSettings,
+    MixpanelSettings, Transfer,
 };
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is fetched.
 #[derive(Clone, Debug, Subcommand)]
@@ -41,7 +42,7 @@ pub enum Command {
 #[derive(Args, Clone, Debug)]
 pub struct MixpanelArguments {
     #[command(flatten)]
-    common: Common,
+    how: How,
     #[command(flatten)]
     range: Range,
     /// The service: https://data.mixpanel.com, https://data-eu.mixpanel.com or https://data-in.mixpanel.com
@@ -70,7 +71,7 @@ pub struct MixpanelArguments {
 #[derive(Args, Clone, Debug)]
 pub struct AmplitudeArguments {
     #[command(flatten)]
-    common: Common,
+    how: How,
     #[command(flatten)]
     range: Range,
     /// The service: https://amplitude.com or https://analytics.eu.amplitude.com
@@ -86,10 +87,20 @@ pub struct AmplitudeArguments {
         env = "AMPLITUDE_SECRET_KEY",
         hide_env_values = true
     )]
-    secret_key: String,
+    api_secret: String,
     /// Hours of a file
     #[arg(long, value_name = "N", default_value_t = 1)]
     hours_per_part: u32,
+}
+
+/// What every source has.
+#[derive(Args, Clone, Debug)]
+pub struct How {
+    #[command(flatten)]
+    common: Common,
+    /// Seconds that the source may be silent in the middle of a part before it is asked again
+    #[arg(long, value_name = "SECONDS", default_value_t = Transfer::SILENCE_TIMEOUT.as_secs())]
+    silence: u64,
 }
 
 /// Which days.
@@ -131,7 +142,7 @@ impl AmplitudeArguments {
         let export = AmplitudeExport::new(AmplitudeSettings {
             url: self.from_url.clone(),
             api_key: self.api_key.clone(),
-            secret_key: self.secret_key.clone(),
+            secret_key: self.api_secret.clone(),
             from: self.range.from.clone(),
             until: self.range.until.clone(),
             hours_per_part: self.hours_per_part,
@@ -145,7 +156,7 @@ impl AmplitudeArguments {
 #[derive(Args, Clone, Debug)]
 pub struct ObjectsArguments {
     #[command(flatten)]
-    common: Common,
+    how: How,
     /// The prefix: s3://bucket/exports/2024, gs://bucket/exports or az://container/exports
     #[arg(value_name = "URL")]
     prefix: String,
@@ -155,7 +166,7 @@ pub struct ObjectsArguments {
 #[derive(Args, Clone, Debug)]
 pub struct TableArguments {
     #[command(flatten)]
-    common: Common,
+    how: How,
     /// ClickHouse's HTTP interface, such as http://clickhouse.example.com:8123
     #[arg(long, value_name = "URL")]
     from_url: String,
@@ -188,69 +199,85 @@ pub struct TableArguments {
     page_rows: u64,
 }
 
-pub(super) fn run(command: &Command) -> anyhow::Result<()> {
-    open::block_on(async {
-        let http = client()?;
-        match command {
-            Command::Mixpanel(arguments) => {
-                stage(&arguments.common, &arguments.export()?, 0, &http).await
-            }
-            Command::Amplitude(arguments) => {
-                stage(&arguments.common, &arguments.export()?, 0, &http).await
-            }
-            Command::Objects(arguments) => {
-                let objects = Objects::list(&arguments.prefix, &http).await?;
-                let bytes = objects.bytes();
-                stage(&arguments.common, &objects, bytes, &http).await
-            }
-            Command::Clickhouse(arguments) => {
-                let clickhouse = ClickHouse::new(
-                    &arguments.from_url,
-                    &arguments.from_user,
-                    &arguments.from_password,
-                )?;
-                let settings = TableSettings {
-                    table: arguments.table.clone(),
-                    team_id: arguments.from_team_id,
-                    from: arguments.from.clone(),
-                    until: arguments.until.clone(),
-                    page_rows: arguments.page_rows,
-                };
-                let table = TableExport::open(clickhouse, settings).await?;
-                stage(&arguments.common, &table, 0, &http).await
-            }
+impl TableArguments {
+    async fn export(&self) -> anyhow::Result<TableExport> {
+        let clickhouse = ClickHouse::new(&self.from_url, &self.from_user, &self.from_password)?;
+        let settings = TableSettings {
+            table: self.table.clone(),
+            team_id: self.from_team_id,
+            from: self.from.clone(),
+            until: self.until.clone(),
+            page_rows: self.page_rows,
+        };
+        TableExport::open(clickhouse, settings).await
+    }
+}
+
+impl Command {
+    fn how(&self) -> &How {
+        match self {
+            Self::Mixpanel(arguments) => &arguments.how,
+            Self::Amplitude(arguments) => &arguments.how,
+            Self::Objects(arguments) => &arguments.how,
+            Self::Clickhouse(arguments) => &arguments.how,
         }
-    })
+    }
+
+    async fn export(&self, transfer: &Transfer, meter: &Meter) -> anyhow::Result<Box<dyn Export>> {
+        Ok(match self {
+            Self::Mixpanel(arguments) => Box::new(arguments.export()?),
+            Self::Amplitude(arguments) => Box::new(arguments.export()?),
+            Self::Objects(arguments) => {
+                Box::new(Objects::list(&arguments.prefix, transfer, meter).await?)
+            }
+            Self::Clickhouse(arguments) => Box::new(arguments.export().await?),
+        })
+    }
 }
 
-async fn stage(
-    common: &Common,
-    export: &dyn Export,
-    bytes: u64,
-    http: &reqwest::Client,
-) -> anyhow::Result<()> {
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    let How { common, silence } = command.how();
     let staging = common.open()?;
+    let transfer = Transfer {
+        silence_timeout: Duration::from_secs((*silence).max(1)),
+        ..Transfer::new(client()?)
+    };
     let meter = Arc::new(Meter::default());
-    meter.expect(bytes);
     let watch = Watch::start("fetch", &meter, common.audience());
-    let fetched = fetch(export, &staging, http, &meter).await;
+    let fetched = open::block_on(async {
+        let export = command.export(&transfer, &meter).await?;
+        fetch(&*export, &staging, &transfer, &meter).await
+    });
     drop(watch);
-    tell(common, &fetched?, &staging.data())
+    tell(common, &fetched?, &staging.data());
+    Ok(())
 }
 
-fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path) -> anyhow::Result<()> {
-    let Fetched { known, new, bytes } = *fetched;
+fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path) {
+    let Fetched {
+        known,
+        new,
+        changed,
+        bytes,
+    } = *fetched;
     if common.json {
-        let result = json!({ "parts_known": known, "parts_fetched": new, "bytes": bytes });
+        let result = json!({
+            "parts_known": known, "parts_fetched": new, "parts_changed": changed, "bytes": bytes,
+        });
         crate::print(&json!({ "stage": "fetch", "result": result }).to_string());
-    } else {
+        return;
+    }
+    crate::print(&format!(
+        "{new} parts fetched ({}), {known} were there already. They are in {}; look at them with \
+         `millrace import check --staging {}`.",
+        HumanBytes(bytes),
+        folder.display(),
+        common.staging.display()
+    ));
+    if changed > 0 {
         crate::print(&format!(
-            "{new} parts fetched ({}), {known} were there already. They are in {}; look at them with \
-             `millrace import check --staging {}`.",
-            HumanBytes(bytes),
-            folder.display(),
-            common.staging.display()
+            "{changed} of them had been fetched before and have changed at the source since. What was loaded of the old \
+             ones stays; load the new ones from a staging folder of their own."
         ));
     }
-    Ok(())
 }

@@ -1,8 +1,12 @@
 //! `millrace import`, beside a server.
 
+mod fetched;
 mod guide;
 mod killed;
+mod objects;
 mod stages;
+mod stores;
+mod wire;
 
 use crate::server::{Server, millrace, run};
 use serde_json::Value;

@@ -5,32 +5,30 @@
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | `ledger` | of what the folder has parts, and which |
+//! | `part` | one part |
+//! | `tries` | how often and when something is tried again |
 //! | `objects` | object stores |
 //! | `table` | the events table of another instance, or of PostHog |
 
+mod ledger;
 mod objects;
+mod part;
 mod table;
+mod tries;
 
 pub use objects::Objects;
 pub use table::{TableExport, TableSettings};
 
 use crate::meter::Meter;
 use crate::staging::Staging;
-use anyhow::{Context, bail};
-use backon::{BackoffBuilder, ExponentialBuilder};
+use anyhow::Context;
 use futures_util::stream::{self, StreamExt};
-use millrace_sources::{Export, FetchError, Part};
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-const BACKOFF_FIRST: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_secs(120);
-/// How often a part is tried in a row before the stage gives up.
-const TRIES_MAX: usize = 12;
+use ledger::{Ledger, State};
+use millrace_sources::{Export, Part, Transfer};
+use part::Fetching;
+use std::path::Path;
+use std::sync::Mutex;
 
 /// What a stage of fetching did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,43 +37,61 @@ pub struct Fetched {
     pub known: usize,
     /// Parts that were fetched now.
     pub new: usize,
-    /// Bytes of these.
+    /// Of these, parts that were there and have changed at the source since.
+    pub changed: usize,
+    /// Bytes that came now.
     pub bytes: u64,
 }
 
 /// Fetches all parts of an export that are not there.
 ///
 /// # Errors
-/// When a part cannot be had, or the folder cannot be written. Parts that were fetched stay.
+/// When the folder has the parts of another source, a part cannot be had, or the folder cannot be written. Parts that
+/// were fetched stay.
 pub async fn run(
     export: &dyn Export,
     staging: &Staging,
-    http: &reqwest::Client,
+    transfer: &Transfer,
     meter: &Meter,
 ) -> anyhow::Result<Fetched> {
     let folder = staging.data();
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let (known, missing): (Vec<_>, Vec<_>) = export
-        .parts()
-        .into_iter()
-        .partition(|part| folder.join(&part.name).exists());
-    let mut fetched = Fetched {
-        known: known.len(),
-        ..Fetched::default()
-    };
+    let ledger = Ledger::open(staging, &export.source())?;
+    let mut fetched = Fetched::default();
+    let mut missing = Vec::new();
+    for part in export.parts() {
+        match ledger.state(&folder, &part) {
+            State::Known => fetched.known += 1,
+            State::Changed => {
+                fetched.changed += 1;
+                missing.push(part);
+            }
+            State::Missing => missing.push(part),
+        }
+    }
+    meter.expect_parts(missing.len() as u64);
+    meter.expect(missing.iter().filter_map(|part| part.bytes).sum());
+    let kept = missing
+        .iter()
+        .filter(|_| export.is_resumable())
+        .filter_map(part::unfinished_name);
+    remove_unfinished(&folder, &kept.collect::<Vec<_>>())?;
+    let ledger = Mutex::new(ledger);
+    let ledger = &ledger;
     let mut parts = stream::iter(missing)
-        .map(|part| {
+        .map(|part: Part| async {
             let one = Fetching {
                 export,
-                http,
+                transfer,
                 meter,
-                path: folder.join(&part.name),
+                ledger,
+                folder: &folder,
                 part,
             };
-            async move { one.run().await }
+            one.run().await
         })
-        .buffered(export.parallel().max(1));
+        .buffer_unordered(export.parallel().max(1));
     while let Some(bytes) = parts.next().await {
         fetched.bytes += bytes?;
         fetched.new += 1;
@@ -83,76 +99,19 @@ pub async fn run(
     Ok(fetched)
 }
 
-struct Fetching<'a> {
-    export: &'a dyn Export,
-    http: &'a reqwest::Client,
-    meter: &'a Meter,
-    path: PathBuf,
-    part: Part,
-}
-
-impl Fetching<'_> {
-    async fn run(&self) -> anyhow::Result<u64> {
-        let mut pauses = ExponentialBuilder::default()
-            .with_min_delay(BACKOFF_FIRST)
-            .with_max_delay(BACKOFF_MAX)
-            .with_max_times(TRIES_MAX)
-            .with_jitter()
-            .build();
-        loop {
-            let message = match self.once().await {
-                Ok(bytes) => return Ok(bytes),
-                Err(FetchError::Again { after, message }) => {
-                    let Some(pause) = pauses.next() else {
-                        bail!(
-                            "{} could not be fetched: {message}\nRun the same command again: it goes on with this part",
-                            self.part.name
-                        );
-                    };
-                    tokio::time::sleep(after.unwrap_or(pause)).await;
-                    message
-                }
-                Err(error) => bail!("{} could not be fetched: {error}", self.part.name),
-            };
-            self.meter.waits(&message);
+/// Parts that were begun, and that nobody goes on with.
+fn remove_unfinished(folder: &Path, kept: &[String]) -> anyhow::Result<()> {
+    let kept: std::collections::HashSet<_> = kept.iter().map(String::as_str).collect();
+    let removed = || -> std::io::Result<()> {
+        for entry in folder.read_dir()? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with(part::UNFINISHED) && !kept.contains(&*name) {
+                std::fs::remove_file(entry.path())?;
+            }
         }
-    }
-
-    async fn once(&self) -> Result<u64, FetchError> {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(".part");
-        let part = PathBuf::from(name);
-        let mut file = Counted {
-            inner: BufWriter::new(File::create(&part)?),
-            bytes: 0,
-            total: self.meter.bytes_read(),
-        };
-        self.export.fetch(self.http, &self.part, &mut file).await?;
-        file.inner.flush()?;
-        file.inner.get_ref().sync_all()?;
-        std::fs::rename(&part, &self.path)?;
-        if let Some(folder) = self.path.parent().filter(|it| *it != Path::new("")) {
-            File::open(folder)?.sync_all()?;
-        }
-        Ok(file.bytes)
-    }
-}
-
-struct Counted<'a> {
-    inner: BufWriter<File>,
-    bytes: u64,
-    total: &'a Arc<AtomicU64>,
-}
-
-impl Write for Counted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.bytes += written as u64;
-        self.total.fetch_add(written as u64, Ordering::Relaxed);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.inner.flush()
-    }
+        Ok(())
+    };
+    removed().with_context(|| format!("cannot clear {}", folder.display()))
 }

@@ -4,7 +4,7 @@
 use crate::clickhouse::{ClickHouse, QueryError};
 use anyhow::{Context, bail};
 use async_trait::async_trait;
-use millrace_sources::{Export, FetchError, Part};
+use millrace_sources::{Export, FetchError, Part, Transfer};
 use serde::Deserialize;
 use std::io::Write;
 
@@ -94,7 +94,12 @@ impl TableExport {
         self.rows
     }
 
-    async fn page(&self, day: &str, cursor: Option<&Cursor>) -> Result<String, FetchError> {
+    async fn page(
+        &self,
+        transfer: &Transfer,
+        day: &str,
+        cursor: Option<&Cursor>,
+    ) -> Result<String, FetchError> {
         let behind = match cursor {
             Some(_) => "AND (at, uuid) > ({timestamp:DateTime64(6, 'UTC')}, {uuid:UUID}) ",
             None => "",
@@ -116,31 +121,46 @@ impl TableExport {
             params.push(("timestamp", cursor.timestamp.clone()));
             params.push(("uuid", cursor.uuid.clone()));
         }
-        let again = |message: String| FetchError::Again {
-            after: None,
-            message,
-        };
-        let answer = self.clickhouse.query(&sql, &params).await;
-        let answer = answer.map_err(|error| match error {
+        let answer = transfer.head(self.clickhouse.query(&sql, &params)).await?;
+        let mut answer = answer.map_err(|error| match error {
             QueryError::Refused(_) => FetchError::Final {
                 message: error.to_string(),
             },
-            QueryError::Unreachable(_) | QueryError::Busy(_) => again(error.to_string()),
+            QueryError::Unreachable { .. } | QueryError::Busy(_) => {
+                FetchError::again(error.to_string())
+            }
         })?;
-        answer
-            .text()
-            .await
-            .map_err(|error| again(format!("the page broke off: {error}")))
+        let mut page = Vec::new();
+        let broke_off = |error: reqwest::Error| {
+            FetchError::again(format!("the page broke off: {}", error.without_url()))
+        };
+        while let Some(piece) = transfer.piece(answer.chunk()).await?.map_err(broke_off)? {
+            page.extend_from_slice(&piece);
+        }
+        String::from_utf8(page).map_err(|_| FetchError::Final {
+            message: "ClickHouse answers something else than text".to_owned(),
+        })
     }
 }
 
 #[async_trait]
 impl Export for TableExport {
+    fn source(&self) -> String {
+        format!(
+            "{} at {}, team {}",
+            self.settings.table,
+            self.clickhouse.url(),
+            self.settings.team_id
+        )
+    }
+
     fn parts(&self) -> Vec<Part> {
         let part = |day: &String| Part {
             name: format!("clickhouse-{day}.ndjson.zst"),
             from: day.clone(),
             until: day.clone(),
+            bytes: None,
+            version: None,
         };
         self.days.iter().map(part).collect()
     }
@@ -152,14 +172,15 @@ impl Export for TableExport {
 
     async fn fetch(
         &self,
-        _http: &reqwest::Client,
+        transfer: &Transfer,
         part: &Part,
+        _begun_bytes: u64,
         into: &mut (dyn Write + Send),
     ) -> Result<(), FetchError> {
         let mut encoder = zstd::Encoder::new(into, 3)?;
         let mut cursor: Option<Cursor> = None;
         loop {
-            let page = self.page(&part.from, cursor.as_ref()).await?;
+            let page = self.page(transfer, &part.from, cursor.as_ref()).await?;
             encoder.write_all(page.as_bytes())?;
             let rows = page.lines().count() as u64;
             if rows < self.settings.page_rows {

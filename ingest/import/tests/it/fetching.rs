@@ -10,7 +10,7 @@ use millrace_import::staging::Staging;
 use millrace_sources::testing::{FakeApi, Mishap, Service};
 use millrace_sources::{
     AmplitudeExport, AmplitudeSettings, Export, MixpanelCredentials, MixpanelExport,
-    MixpanelSettings, Pace,
+    MixpanelSettings, Pace, Transfer,
 };
 use tempfile::TempDir;
 
@@ -50,8 +50,8 @@ fn fetched(export: &dyn Export, staging: &Staging) -> anyhow::Result<Fetched> {
         .enable_all()
         .build()
         .unwrap();
-    let http = client().unwrap();
-    runtime.block_on(fetch(export, staging, &http, &Meter::default()))
+    let transfer = Transfer::new(client().unwrap());
+    runtime.block_on(fetch(export, staging, &transfer, &Meter::default()))
 }
 
 fn events_in(staging: &Staging) -> u64 {

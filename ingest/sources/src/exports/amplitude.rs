@@ -3,12 +3,11 @@
 //! Hours are those in which Amplitude received the events. One answer has 4 GB at most.
 
 use super::pace::{Gate, Pace};
+use super::range::{Range, Unit, Writing};
 use super::zip::Archive;
-use super::{ExportSettingsError, ask, base_url, below, days, receive, refused};
-use crate::{Export, FetchError, Part};
-use jiff::ToSpan as _;
-use jiff::civil::DateTime;
-use reqwest::{Client, StatusCode, Url};
+use super::{ExportSettingsError, ask, base_url, below, receive, refused};
+use crate::{Export, FetchError, Part, Transfer};
+use reqwest::{StatusCode, Url};
 use std::fmt;
 use std::io::Write;
 
@@ -46,9 +45,7 @@ pub struct AmplitudeExport {
     url: Url,
     api_key: String,
     secret_key: String,
-    first: DateTime,
-    end: DateTime,
-    hours_per_part: u32,
+    hours: Range,
     gate: Gate,
 }
 
@@ -68,53 +65,29 @@ impl AmplitudeExport {
     /// # Errors
     /// When a setting cannot be had.
     pub fn new(settings: AmplitudeSettings) -> Result<Self, ExportSettingsError> {
-        let (first, last) = days(&settings.from, &settings.until)?;
-        if settings.hours_per_part == 0 {
-            return Err(ExportSettingsError::EmptyParts);
-        }
+        let (from, until) = (&settings.from, &settings.until);
         Ok(Self {
+            hours: Range::new(from, until, Unit::Hour, settings.hours_per_part)?,
             url: base_url(&settings.url)?,
             api_key: settings.api_key,
             secret_key: settings.secret_key,
-            first: first.at(0, 0, 0, 0),
-            end: last.at(23, 0, 0, 0),
-            hours_per_part: settings.hours_per_part,
             gate: Gate::new(settings.pace),
         })
     }
 }
 
-/// An hour as the API writes it.
-fn hour(at: DateTime) -> String {
-    at.strftime("%Y%m%dT%H").to_string()
-}
-
 #[async_trait::async_trait]
 impl Export for AmplitudeExport {
+    fn source(&self) -> String {
+        format!("Amplitude at {}, API key {}", self.url, self.api_key)
+    }
+
     fn parts(&self) -> Vec<Part> {
-        let mut parts = Vec::new();
-        let mut from = self.first;
-        while from <= self.end {
-            let until = from
-                .saturating_add((i64::from(self.hours_per_part) - 1).hours())
-                .min(self.end);
-            let name = |at: DateTime| at.strftime("%Y-%m-%dT%H").to_string();
-            let hours = if from == until {
-                name(from)
-            } else {
-                format!("{}--{}", name(from), name(until))
-            };
-            parts.push(Part {
-                name: format!("amplitude-{hours}.zip"),
-                from: hour(from),
-                until: hour(until),
-            });
-            match until.checked_add(1.hour()) {
-                Ok(next) => from = next,
-                Err(_) => break,
-            }
-        }
-        parts
+        let writing = Writing {
+            request: "%Y%m%dT%H",
+            name: "%Y-%m-%dT%H",
+        };
+        self.hours.parts("amplitude", "zip", writing)
     }
 
     fn parallel(&self) -> usize {
@@ -123,8 +96,9 @@ impl Export for AmplitudeExport {
 
     async fn fetch(
         &self,
-        http: &Client,
+        transfer: &Transfer,
         part: &Part,
+        _begun_bytes: u64,
         into: &mut (dyn Write + Send),
     ) -> Result<(), FetchError> {
         self.gate.pass().await;
@@ -132,10 +106,11 @@ impl Export for AmplitudeExport {
         url.query_pairs_mut()
             .append_pair("start", &part.from)
             .append_pair("end", &part.until);
-        let request = http
+        let request = transfer
+            .http
             .get(url)
             .basic_auth(&self.api_key, Some(&self.secret_key));
-        let response = ask(request).await?;
+        let response = ask(transfer, request).await?;
         match response.status() {
             StatusCode::OK => {}
             // Nothing was received in these hours.
@@ -143,12 +118,12 @@ impl Export for AmplitudeExport {
             StatusCode::BAD_REQUEST => {
                 let hint = "If the part has more than 4 GB, take fewer hours for one; an hour that has more is only \
                             to be had by Amplitude's export to S3.";
-                return Err(refused(response, hint).await);
+                return Err(refused(transfer, response, hint).await);
             }
-            _ => return Err(refused(response, "Check the hours and the project.").await),
+            _ => return Err(refused(transfer, response, "Check the hours and the project.").await),
         }
         let mut archive = Archive::new(into);
-        receive(response, |bytes| archive.take(bytes)).await?;
+        receive(transfer, response, |bytes| archive.take(bytes)).await?;
         archive.finish()
     }
 }

@@ -1,6 +1,6 @@
 //! Lines of JSON on their way, compressed: as they come, or by us, and whole or not.
 
-use super::{Sink, again, staged};
+use super::{Sink, staged};
 use crate::FetchError;
 use flate2::Compression;
 use flate2::write::{GzEncoder, MultiGzDecoder};
@@ -63,7 +63,7 @@ impl<'a> Lines<'a> {
             }
         };
         if look.is_within_line {
-            return Err(again(
+            return Err(FetchError::again(
                 "The part ends in the middle of a line: the transfer broke off.",
             ));
         }
@@ -72,7 +72,7 @@ impl<'a> Lines<'a> {
 }
 
 fn damaged(error: &io::Error) -> FetchError {
-    again(format!("The part cannot be read: {error}."))
+    FetchError::again(format!("The part cannot be read: {error}."))
 }
 
 /// Looks at lines: each must be an object, and the last must end. What a service writes into the part when it gives

@@ -4,14 +4,14 @@
 
 use super::gzip::Lines;
 use super::pace::{Gate, Pace};
-use super::{ExportSettingsError, ask, base_url, below, days, receive, refused};
-use crate::{Export, FetchError, Part};
-use jiff::ToSpan as _;
-use jiff::civil::Date;
+use super::range::{Range, Unit, Writing};
+use super::{ExportSettingsError, ask, base_url, below, receive, refused};
+use crate::{Export, FetchError, Part, Transfer};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
-use reqwest::{Client, StatusCode, Url};
+use reqwest::{StatusCode, Url};
 use std::fmt;
 use std::io::Write;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// What is asked for, and where.
 #[derive(Clone, Debug)]
@@ -60,9 +60,7 @@ impl fmt::Debug for MixpanelCredentials {
 pub struct MixpanelExport {
     url: Url,
     credentials: MixpanelCredentials,
-    first: Date,
-    last: Date,
-    days_per_part: u32,
+    days: Range,
     gate: Gate,
 }
 
@@ -84,16 +82,11 @@ impl MixpanelExport {
     /// # Errors
     /// When a setting cannot be had.
     pub fn new(settings: MixpanelSettings) -> Result<Self, ExportSettingsError> {
-        let (first, last) = days(&settings.from, &settings.until)?;
-        if settings.days_per_part == 0 {
-            return Err(ExportSettingsError::EmptyParts);
-        }
+        let (from, until) = (&settings.from, &settings.until);
         Ok(Self {
+            days: Range::new(from, until, Unit::Day, settings.days_per_part)?,
             url: base_url(&settings.url)?,
             credentials: settings.credentials,
-            first,
-            last,
-            days_per_part: settings.days_per_part,
             gate: Gate::new(settings.pace),
         })
     }
@@ -115,29 +108,23 @@ impl MixpanelExport {
 
 #[async_trait::async_trait]
 impl Export for MixpanelExport {
-    fn parts(&self) -> Vec<Part> {
-        let mut parts = Vec::new();
-        let mut from = self.first;
-        while from <= self.last {
-            let until = from
-                .saturating_add((i64::from(self.days_per_part) - 1).days())
-                .min(self.last);
-            let days = if from == until {
-                from.to_string()
-            } else {
-                format!("{from}--{until}")
-            };
-            parts.push(Part {
-                name: format!("mixpanel-{days}.ndjson.gz"),
-                from: from.to_string(),
-                until: until.to_string(),
-            });
-            match until.tomorrow() {
-                Ok(next) => from = next,
-                Err(_) => break,
+    fn source(&self) -> String {
+        let project = match &self.credentials {
+            MixpanelCredentials::ServiceAccount { project_id, .. } => project_id.to_string(),
+            // A secret is a project's, and longer than can be guessed.
+            MixpanelCredentials::ProjectSecret(secret) => {
+                format!("of secret {:016x}", xxh3_64(secret.as_bytes()))
             }
-        }
-        parts
+        };
+        format!("Mixpanel at {}, project {project}", self.url)
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let writing = Writing {
+            request: "%Y-%m-%d",
+            name: "%Y-%m-%d",
+        };
+        self.days.parts("mixpanel", "ndjson.gz", writing)
     }
 
     fn parallel(&self) -> usize {
@@ -146,8 +133,9 @@ impl Export for MixpanelExport {
 
     async fn fetch(
         &self,
-        http: &Client,
+        transfer: &Transfer,
         part: &Part,
+        _begun_bytes: u64,
         into: &mut (dyn Write + Send),
     ) -> Result<(), FetchError> {
         self.gate.pass().await;
@@ -158,18 +146,19 @@ impl Export for MixpanelExport {
             MixpanelCredentials::ProjectSecret(secret) => (&**secret, ""),
         };
         let (user, password) = credentials;
-        let request = http
+        let request = transfer
+            .http
             .get(self.part_url(part))
             .basic_auth(user, Some(password))
             .header(ACCEPT_ENCODING, "gzip");
-        let response = ask(request).await?;
+        let response = ask(transfer, request).await?;
         if response.status() != StatusCode::OK {
-            return Err(refused(response, "Check the days and the project.").await);
+            return Err(refused(transfer, response, "Check the days and the project.").await);
         }
         let encoding = response.headers().get(CONTENT_ENCODING);
         let is_compressed = encoding.is_some_and(|encoding| encoding == "gzip");
         let mut lines = Lines::new(into, is_compressed);
-        receive(response, |bytes| lines.take(bytes)).await?;
+        receive(transfer, response, |bytes| lines.take(bytes)).await?;
         lines.finish()
     }
 }

@@ -4,24 +4,19 @@ mod amplitude;
 mod gzip;
 mod mixpanel;
 mod pace;
+mod range;
 mod zip;
 
 pub use amplitude::{AmplitudeExport, AmplitudeSettings};
 pub use mixpanel::{MixpanelCredentials, MixpanelExport, MixpanelSettings};
 pub use pace::Pace;
 
-use crate::FetchError;
-use jiff::civil::Date;
+use crate::{FetchError, Transfer};
 use reqwest::header::RETRY_AFTER;
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use std::io::{self, Write};
 use std::time::Duration;
-use tokio::time::timeout;
 
-/// How long a server may think about a part before it begins to send it.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long it may be silent then.
-const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// How much of an error's text is shown.
 const SHOWN_CHARS: usize = 300;
 
@@ -55,22 +50,6 @@ fn base_url(text: &str) -> Result<Url, ExportSettingsError> {
     is_http.then_some(url).ok_or_else(invalid)
 }
 
-/// The first and the last day.
-fn days(from: &str, until: &str) -> Result<(Date, Date), ExportSettingsError> {
-    let day = |text: &str| {
-        let day = text.parse::<Date>();
-        day.map_err(|_| ExportSettingsError::Day(text.to_owned()))
-    };
-    let (first, last) = (day(from)?, day(until)?);
-    if last < first {
-        return Err(ExportSettingsError::Order {
-            from: from.to_owned(),
-            until: until.to_owned(),
-        });
-    }
-    Ok((first, last))
-}
-
 /// A path below a base URL.
 fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
@@ -79,20 +58,19 @@ fn below(base: &Url, path: &str) -> Url {
 }
 
 /// Waits for the answer to a request.
-async fn ask(request: RequestBuilder) -> Result<Response, FetchError> {
-    let answered = timeout(HEAD_TIMEOUT, request.send()).await;
-    let answered = answered.map_err(|_| again("The service did not answer in time."))?;
+async fn ask(transfer: &Transfer, request: RequestBuilder) -> Result<Response, FetchError> {
+    let answered = transfer.head(request.send()).await?;
     answered.map_err(|error| broken(&error))
 }
 
 /// Hands on what a service sends, to the end of the answer.
 async fn receive(
+    transfer: &Transfer,
     mut response: Response,
     mut take: impl FnMut(&[u8]) -> Result<(), FetchError>,
 ) -> Result<(), FetchError> {
     loop {
-        let read = timeout(STALL_TIMEOUT, response.chunk()).await;
-        let read = read.map_err(|_| again("The service fell silent in the middle of a part."))?;
+        let read = transfer.piece(response.chunk()).await?;
         match read.map_err(|error| broken(&error))? {
             Some(bytes) => take(&bytes)?,
             None => return Ok(()),
@@ -101,7 +79,7 @@ async fn receive(
 }
 
 /// What to do after an answer that is no part.
-async fn refused(response: Response, hint: &str) -> FetchError {
+async fn refused(transfer: &Transfer, response: Response, hint: &str) -> FetchError {
     let status = response.status();
     let after = response
         .headers()
@@ -112,7 +90,7 @@ async fn refused(response: Response, hint: &str) -> FetchError {
         .and_then(|text| text.trim().parse().ok())
         .map(Duration::from_secs);
     let mut text = Vec::new();
-    let _ = receive(response, |bytes| {
+    let _ = receive(transfer, response, |bytes| {
         let room = (8 * SHOWN_CHARS).saturating_sub(text.len());
         text.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
         Ok(())
@@ -148,18 +126,11 @@ async fn refused(response: Response, hint: &str) -> FetchError {
 
 /// A transfer that failed; no address is named, as there may be secrets in it.
 fn broken(error: &reqwest::Error) -> FetchError {
-    again(match error {
+    FetchError::again(match error {
         error if error.is_connect() => "The service could not be reached.",
         error if error.is_timeout() => "The service did not answer in time.",
         _ => "The transfer broke off.",
     })
-}
-
-fn again(message: impl Into<String>) -> FetchError {
-    FetchError::Again {
-        after: None,
-        message: message.into(),
-    }
 }
 
 /// Where parts go.

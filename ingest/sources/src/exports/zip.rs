@@ -1,6 +1,6 @@
 //! A zip on its way: whole when it ends with its directory's end, and that says where it is.
 
-use super::{Sink, again, staged};
+use super::{Sink, staged};
 use crate::FetchError;
 
 /// Of a directory's end without a comment.
@@ -29,7 +29,9 @@ impl<'a> Archive<'a> {
 
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
         if self.length == 0 && !bytes.starts_with(b"P") {
-            return Err(again("The service sent something else than a zip."));
+            return Err(FetchError::again(
+                "The service sent something else than a zip.",
+            ));
         }
         self.length += bytes.len() as u64;
         self.tail.extend_from_slice(bytes);
@@ -45,7 +47,9 @@ impl<'a> Archive<'a> {
         if self.is_whole() {
             return Ok(());
         }
-        Err(again("The zip has no end: the transfer broke off."))
+        Err(FetchError::again(
+            "The zip has no end: the transfer broke off.",
+        ))
     }
 
     fn is_whole(&self) -> bool {

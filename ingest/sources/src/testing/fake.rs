@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use millrace_rows::Micros;
 use reqwest::Url;
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Cursor, Write};
+use std::io::{BufRead as _, BufReader, Cursor, Read as _, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use zip::write::SimpleFileOptions;
@@ -38,6 +38,8 @@ pub enum Mishap {
     Cut(u8),
     /// The same where no length was said, so that the end of the connection seems to be that of the answer.
     CutWithoutLength(u8),
+    /// After this share of the answer, in hundredths, nothing comes any more, and the connection stays.
+    Stall(u8),
     /// The service gives up in the middle, and says so among the lines.
     GivesUp,
     /// It is answered without compression.
@@ -297,10 +299,16 @@ fn send(mut stream: &TcpStream, mishap: Mishap, answer: &Answer) -> std::io::Res
     );
     stream.write_all(head.as_bytes())?;
     let share = match mishap {
-        Mishap::Cut(share) | Mishap::CutWithoutLength(share) => usize::from(share),
+        Mishap::Cut(share) | Mishap::CutWithoutLength(share) | Mishap::Stall(share) => {
+            usize::from(share)
+        }
         _ => 100,
     };
     let sent = answer.body.len() * share / 100;
     stream.write_all(&answer.body[..sent])?;
+    if let Mishap::Stall(_) = mishap {
+        // Until the client has had enough.
+        stream.read_exact(&mut [0])?;
+    }
     stream.shutdown(Shutdown::Write)
 }

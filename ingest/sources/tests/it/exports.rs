@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use millrace_sources::testing::{FakeApi, Mishap, Service};
 use millrace_sources::{
     AmplitudeExport, AmplitudeSettings, Export, ExportSettingsError, FetchError,
-    MixpanelCredentials, MixpanelExport, MixpanelSettings, Part,
+    MixpanelCredentials, MixpanelExport, MixpanelSettings, Part, Transfer,
 };
 use std::io::{Cursor, Read as _};
 use std::sync::Arc;
@@ -60,8 +60,9 @@ fn http() -> reqwest::Client {
 
 async fn fetch(export: &dyn Export, part: &Part) -> Result<Vec<u8>, FetchError> {
     let mut bytes = Vec::new();
-    let http = http();
-    export.fetch(&http, part, &mut bytes).await.map(|()| bytes)
+    let transfer = Transfer::new(http());
+    let fetched = export.fetch(&transfer, part, 0, &mut bytes).await;
+    fetched.map(|()| bytes)
 }
 
 /// The lines in a part.

@@ -1,0 +1,113 @@
+//! Which parts the folder has: a file of lines. The first says of what, so that parts of two sources that have the same
+//! names are never taken for one another; each of the others names a part with the version that was fetched.
+//!
+//! A line is appended after its part has its name. A crash between the two costs one more transfer.
+
+use crate::staging::Staging;
+use anyhow::{Context, bail};
+use millrace_sources::Part;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+const NAME: &str = "fetched.ndjson";
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Source(String),
+    Part { name: String, version: String },
+}
+
+/// What is to be done about a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is there.
+    Known,
+    /// Another one is there.
+    Changed,
+    /// It is not there.
+    Missing,
+}
+
+/// The file, which one process has at a time.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    file: File,
+    versions: HashMap<String, String>,
+}
+
+impl Ledger {
+    /// Opens the folder's, for parts of this source.
+    pub(super) fn open(staging: &Staging, source: &str) -> anyhow::Result<Self> {
+        let path = staging.file(NAME);
+        let failed = || format!("cannot open {}", path.display());
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(&path)
+            .with_context(failed)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            bail!(
+                "another fetch into {} is under way; wait for it, or name another folder with --staging",
+                staging.path().display()
+            );
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).with_context(failed)?;
+        let mut versions = HashMap::new();
+        let mut known = None;
+        // A line that a crash tore is none.
+        for line in text.lines().filter_map(|it| serde_json::from_str(it).ok()) {
+            match line {
+                Line::Source(source) => known = Some(source),
+                Line::Part { name, version } => {
+                    versions.insert(name, version);
+                }
+            }
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            file.write_all(b"\n")?;
+        }
+        match known {
+            Some(known) if known != source => bail!(
+                "{} has what was fetched of {known}. Fetch {source} into another folder with --staging",
+                staging.path().display()
+            ),
+            Some(_) => {}
+            None => append(&mut file, &Line::Source(source.to_owned()))?,
+        }
+        Ok(Self { file, versions })
+    }
+
+    /// What is to be done about a part, whose file would be in this folder.
+    pub(super) fn state(&self, folder: &Path, part: &Part) -> State {
+        let is_same = self.versions.get(&part.name) == part.version.as_ref();
+        match (folder.join(&part.name).exists(), is_same) {
+            (true, true) => State::Known,
+            (true, false) => State::Changed,
+            (false, _) => State::Missing,
+        }
+    }
+
+    /// A part is there, as it is at the source now.
+    pub(super) fn append(&mut self, part: &Part) -> io::Result<()> {
+        let Some(version) = &part.version else {
+            return Ok(());
+        };
+        let (name, version) = (part.name.clone(), version.clone());
+        append(&mut self.file, &Line::Part { name, version })
+    }
+}
+
+fn append(file: &mut File, line: &Line) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    file.write_all(&text)?;
+    file.sync_data()
+}
