@@ -119,3 +119,31 @@ pub enum Command {
     #[command(subcommand)]
     Log(log::Command),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn global_names() -> Vec<String> {
+        let command = Cli::command();
+        let global = command.get_arguments().filter(|arg| arg.is_global_set());
+        global.map(|arg| arg.get_id().to_string()).collect()
+    }
+
+    /// Neither of the two would get what it was given.
+    #[test]
+    fn no_command_has_an_option_of_a_setting_s_name() {
+        fn walk(command: &clap::Command, global: &[String]) {
+            for arg in command.get_arguments().filter(|arg| !arg.is_global_set()) {
+                let name = arg.get_id().to_string();
+                assert!(!global.contains(&name), "{}: {name}", command.get_name());
+            }
+            command.get_subcommands().for_each(|it| walk(it, global));
+        }
+        let global = global_names();
+        assert!(global.contains(&"secret_key".to_owned()));
+        Cli::command()
+            .get_subcommands()
+            .for_each(|it| walk(it, &global));
+    }
+}

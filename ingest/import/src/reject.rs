@@ -3,6 +3,7 @@
 //! The file of rejects is NDJSON, compressed by gzip in members: each append is a member of its own, so that the file
 //! ends between two of them whatever happened, and is cut back to where the journal says.
 
+use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use millrace_sources::Position;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A record that gave no event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +100,7 @@ impl Reject {
 #[derive(Debug)]
 pub struct Rejects {
     file: File,
+    path: PathBuf,
     bytes: u64,
 }
 
@@ -117,14 +119,15 @@ impl Rejects {
         let bytes = bytes.min(file.metadata()?.len());
         file.set_len(bytes)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self { file, bytes })
+        let path = path.to_owned();
+        Ok(Self { file, path, bytes })
     }
 
     /// Appends, and syncs. Gives the file's length.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn append(&mut self, rejects: &[Reject]) -> io::Result<u64> {
+    pub fn append(&mut self, rejects: &[Reject]) -> anyhow::Result<u64> {
         if rejects.is_empty() {
             return Ok(self.bytes);
         }
@@ -134,8 +137,14 @@ impl Rejects {
             member.write_all(b"\n")?;
         }
         let member = member.finish()?;
-        self.file.write_all(&member)?;
-        self.file.sync_data()?;
+        let written = self.file.write_all(&member);
+        let written = written.and_then(|()| self.file.sync_data());
+        written.with_context(|| {
+            format!(
+                "cannot write {}; make room and run the same command again",
+                self.path.display()
+            )
+        })?;
         self.bytes += member.len() as u64;
         Ok(self.bytes)
     }

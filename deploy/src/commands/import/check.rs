@@ -1,6 +1,6 @@
 //! `millrace import check`: the dry run.
 
-use super::{Common, Sources};
+use super::{Common, Sources, counted};
 use crate::commands::table;
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -100,7 +100,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn judge(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
     if !found.broken.is_empty() {
-        bail!("{} files cannot be read to their end", found.broken.len());
+        bail!(
+            "{} cannot be read to the end",
+            counted(found.broken.len(), "file")
+        );
     }
     let bad = found.bad();
     if max_bad.allows(bad, found.records) {
@@ -123,7 +126,11 @@ fn tell(found: &Findings, arguments: &Arguments) {
     crate::print(&format!(
         "Files             {} ({})\nRecords           {}\nEvents            {events}{}\nSkipped           {}\n\
          Rejected          {}\nFirst event       {}\nLast event        {}\nTo send           {} in {} requests, not compressed",
-        formats.join(", "),
+        if formats.is_empty() {
+            "none that can be read".to_owned()
+        } else {
+            formats.join(", ")
+        },
         HumanBytes(found.file_bytes),
         found.records,
         match found.generated.total() {

@@ -1,6 +1,6 @@
 //! `millrace import fetch`: exports into the staging folder.
 
-use super::Common;
+use super::{Common, counted};
 use crate::open;
 use clap::{Args, Subcommand};
 use indicatif::HumanBytes;
@@ -268,16 +268,18 @@ fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path) {
         return;
     }
     crate::print(&format!(
-        "{new} parts fetched ({}), {known} were there already. They are in {}; look at them with \
+        "{} fetched ({}), {known} there already. They are in {}; look at them with \
          `millrace import check --staging {}`.",
+        counted(new, "part"),
         HumanBytes(bytes),
         folder.display(),
         common.staging.display()
     ));
     if changed > 0 {
         crate::print(&format!(
-            "{changed} of them had been fetched before and have changed at the source since. What was loaded of the old \
-             ones stays; load the new ones from a staging folder of their own."
+            "{} had been fetched before and changed at the source since. What was loaded of the old ones stays; load \
+             the new ones from a staging folder of their own.",
+            counted(changed, "part")
         ));
     }
 }

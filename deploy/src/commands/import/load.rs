@@ -1,6 +1,6 @@
 //! `millrace import load`: sends events.
 
-use super::{Common, Sources, replay};
+use super::{Common, Sources, counted, replay};
 use crate::commands::table;
 use crate::config::Config;
 use crate::open;
@@ -161,6 +161,10 @@ fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, is_json: bool) -> anyhow
         crate::print(&result.to_string());
         return Ok(());
     }
+    if sum.records == 0 && outcome.stop.is_some() {
+        // Why is all there is to say.
+        return Ok(());
+    }
     let generated = match sum.generated.total() {
         0 => String::new(),
         count => format!(" (and {count} that the mapping made of them)"),
@@ -201,9 +205,9 @@ fn judge(outcome: &Outcome) -> anyhow::Result<()> {
             .map(|(file, message)| format!("  {file}: {message}"))
             .collect();
         bail!(
-            "{} files could not be read to their end; what was read of them is imported. Mend them and run the same \
+            "{} could not be read to the end; what was read is imported. Mend what is wrong and run the same \
              command again:\n{}",
-            list.len(),
+            counted(list.len(), "file"),
             list.join("\n")
         );
     }

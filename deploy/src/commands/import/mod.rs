@@ -106,6 +106,14 @@ impl Sources {
     }
 }
 
+/// A number with what it counts: `1 file`, `2 files`.
+fn counted(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
 /// Runs a stage.
 ///
 /// # Errors

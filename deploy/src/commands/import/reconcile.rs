@@ -1,7 +1,7 @@
 //! `millrace import reconcile`: what was accepted against what is stored; `millrace import report`: imports beside one
 //! another.
 
-use super::{Common, Sources, TargetArguments};
+use super::{Common, Sources, TargetArguments, counted};
 use crate::commands::table;
 use crate::config::Config;
 use crate::open;
@@ -91,7 +91,10 @@ pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> 
 
 fn judge(unfinished: usize, found: &[Difference]) -> anyhow::Result<()> {
     if unfinished > 0 {
-        bail!("{unfinished} files are not loaded to their end; run `millrace import load` again");
+        bail!(
+            "{} not loaded to the end; run `millrace import load` again",
+            counted(unfinished, "file")
+        );
     }
     if !found.is_empty() {
         bail!(

@@ -154,7 +154,7 @@ fn the_guide_fetches_from_object_stores() {
         store.put(key, &file);
         let environment = store.environment(&store.url);
         let printed = run_as(&stand, &format!("fetch {name}"), &[], &environment);
-        assert!(printed.contains("1 parts fetched"), "{printed}");
+        assert!(printed.contains("1 part fetched"), "{printed}");
         let printed = run(&stand, &format!("load {name}"));
         assert!(printed.contains("50 events accepted"), "{name}: {printed}");
     }

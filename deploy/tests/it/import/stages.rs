@@ -235,3 +235,67 @@ fn another_instance_is_fetched_day_by_day_and_imported() {
     let (result, code) = target.result(&["reconcile"]);
     assert_eq!(code, Some(0), "{result}");
 }
+
+#[test]
+fn rejects_that_a_full_disk_does_not_take_are_there_once_when_it_has_room() {
+    const RECORDS: usize = 3_000;
+    let stand = Stand::start();
+    // None like another, so that they do not compress.
+    let record = |number: u64| {
+        let noise: Vec<_> = (1..9_u64)
+            .map(|it| {
+                (number + it)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(it as u32)
+            })
+            .collect();
+        json!({ "event": "timeless", "distinct_id": "a", "properties": { "noise": noise } })
+    };
+    let lines: String = (0..RECORDS as u64)
+        .map(|it| format!("{}\n", record(it * 9)))
+        .collect();
+    std::fs::write(stand.path("events.ndjson"), lines).unwrap();
+    // No file may get longer than 64 KiB; that is an error as of a full disk, and not the end of the process.
+    let program = stand.command(&["load", "events.ndjson", "--chunk-bytes", "50000"]);
+    let mut limited = std::process::Command::new("bash");
+    limited
+        .args(["-c", r#"trap '' XFSZ; ulimit -f 64; exec "$@""#, "bash"])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .current_dir(&stand.home);
+    let output = limited.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("rejects.ndjson.gz; make room and run the same command again"),
+        "{text}"
+    );
+    let (loaded, code) = stand.result(&["load", "events.ndjson", "--chunk-bytes", "50000"]);
+    assert_eq!((&loaded["rejected"], code), (&json!(RECORDS), Some(0)));
+    let packed = std::fs::read(stand.path(&rejects(&stand))).unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(&*packed), &mut text)
+        .unwrap();
+    assert_eq!(text.lines().count(), RECORDS);
+}
+
+#[test]
+fn a_file_with_nothing_in_it_has_no_record_and_does_no_harm() {
+    let stand = Stand::start();
+    write_events(&stand.path("events.ndjson"), 10);
+    std::fs::write(stand.path("empty.txt"), "").unwrap();
+    let (checked, code) = stand.result(&["check", "events.ndjson", "empty.txt"]);
+    assert_eq!(
+        (&checked["records"], code),
+        (&json!(10), Some(0)),
+        "{checked}"
+    );
+    let (loaded, code) = stand.result(&["load", "events.ndjson", "empty.txt"]);
+    assert_eq!(
+        (&loaded["accepted"], code),
+        (&json!(10), Some(0)),
+        "{loaded}"
+    );
+    let (reconciled, code) = stand.result(&["reconcile", "events.ndjson", "empty.txt"]);
+    assert_eq!(code, Some(0), "{reconciled}");
+}

@@ -84,6 +84,10 @@ impl SourceFile {
             return Ok((Format::Captured, input));
         }
         let (beginning, input) = framing::peek(input)?;
+        if beginning.is_empty() {
+            // What has nothing in it has no record, whatever it would be.
+            return Ok((Format::Captured, input));
+        }
         let format = Format::guess(&self.stem(), &beginning);
         let format = format.ok_or_else(|| FileError::Malformed {
             offset: 0,

@@ -81,12 +81,18 @@ struct Body {
 impl Answer {
     /// Of an exchange that broke: whether the request was stored nobody knows, and it is sent again.
     pub(super) fn broken(error: &reqwest::Error) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(inner) = source {
-            message = format!("{message}: {inner}");
-            source = inner.source();
-        }
+        // The last of the chain says what happened; what is above it repeats the address.
+        let chain = std::iter::successors(error.source(), |error| (*error).source());
+        let reason = chain.last().map_or(String::new(), |it| format!(": {it}"));
+        let server = error.url().map_or_else(
+            || "the server".to_owned(),
+            |url| url.origin().ascii_serialization(),
+        );
+        let message = match error {
+            error if error.is_connect() => format!("no connection to {server}{reason}"),
+            error if error.is_timeout() => format!("no answer from {server} in time"),
+            _ => format!("the connection to {server} broke{reason}"),
+        };
         Self::Later {
             after: None,
             is_rate: false,
