@@ -22,13 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Objects of a page of the fake.
 const PAGE: usize = 2;
 
+/// Puts an object of this key.
+type Put = Box<dyn Fn(&str, &[u8]) + Send + Sync>;
+
 /// A store with the bucket `exports`.
 pub struct Store {
     pub name: &'static str,
     pub scheme: &'static str,
     /// Where it is.
     pub url: String,
-    put: Box<dyn Fn(&str, &[u8]) + Send + Sync>,
+    put: Put,
     _server: Option<Daemon>,
     _folder: Option<Arc<TempDir>>,
 }
@@ -200,7 +203,7 @@ impl Daemon {
             Box::new(child.stdout.take().unwrap()),
             Box::new(child.stderr.take().unwrap()),
         ];
-        let (say, said) = mpsc::channel();
+        let (say, said) = mpsc::sync_channel(1);
         for output in outputs {
             let say = say.clone();
             std::thread::spawn(move || {
@@ -208,7 +211,7 @@ impl Daemon {
                     if let Some((_, after)) = line.split_once("http://127.0.0.1:") {
                         let port: String = after.chars().take_while(char::is_ascii_digit).collect();
                         // Who waits needs it once.
-                        let _ = say.send(format!("http://127.0.0.1:{port}"));
+                        let _ = say.try_send(format!("http://127.0.0.1:{port}"));
                     }
                 }
             });

@@ -43,7 +43,7 @@ pub(super) async fn list(
         }
     };
     let mut parts: Vec<_> = objects
-        .into_iter()
+        .iter()
         .filter(|object| object.size > 0)
         .filter(|object| !object.location.filename().is_none_or(is_hidden))
         .map(|object| part(object, folder))
@@ -127,14 +127,14 @@ fn is_hidden(name: &str) -> bool {
 }
 
 /// Staged files lie in one folder, so that folders become part of the name.
-fn part(object: ObjectMeta, folder_bytes: usize) -> Part {
+fn part(object: &ObjectMeta, folder_bytes: usize) -> Part {
     let key = object.location.to_string();
     Part {
         name: name(key.get(folder_bytes..).unwrap_or(&key)),
         from: key,
         until: String::new(),
         bytes: Some(object.size),
-        version: Some(super::version(&object)),
+        version: Some(super::version(object)),
     }
 }
 
