@@ -4,6 +4,7 @@ use crate::send::client;
 use crate::tally::Tally;
 use anyhow::Context;
 use reqwest::Response;
+use std::error::Error;
 use url::Url;
 
 /// How a ClickHouse is reached.
@@ -19,12 +20,12 @@ pub struct ClickHouse {
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// Nobody is there, or the line broke.
-    #[error("ClickHouse at {url} does not answer; check its URL and that it runs ({error})")]
+    #[error("ClickHouse at {url} does not answer; check its URL and that it runs ({reason})")]
     Unreachable {
         /// Where.
         url: String,
-        /// What happened, without the query.
-        error: reqwest::Error,
+        /// What happened.
+        reason: String,
     },
     /// It cannot now.
     #[error("ClickHouse cannot: {0}")]
@@ -82,7 +83,7 @@ impl ClickHouse {
             .await
             .map_err(|error| QueryError::Unreachable {
                 url: self.url(),
-                error: error.without_url(),
+                reason: root(&error),
             })?;
         let status = answer.status();
         if !status.is_success() {
@@ -132,6 +133,15 @@ pub struct Stored {
     pub merged: Tally,
     /// Rows, of which those of the same event are merged by and by.
     pub rows: u64,
+}
+
+/// The last of a chain, which says what happened; what is above it repeats the query.
+fn root(error: &reqwest::Error) -> String {
+    let first: Option<&(dyn Error + 'static)> = error.source();
+    let chain = std::iter::successors(first, |error| (*error).source());
+    chain
+        .last()
+        .map_or("the line broke".to_owned(), ToString::to_string)
 }
 
 fn counts(text: &str) -> anyhow::Result<Tally> {

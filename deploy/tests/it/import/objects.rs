@@ -2,7 +2,7 @@
 
 use super::Stand;
 use super::stores::{SECRET, Store};
-use super::wire::{Between, Mishap};
+use super::wire::{Between, Mishap, serve};
 use crate::server::{eventually, free_address, millrace};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -271,6 +271,8 @@ fn an_object_that_changes_while_it_is_fetched_is_not_mixed_with_what_it_was() {
 fn what_is_wrong_is_said_with_what_to_do() {
     let home = TempDir::new().unwrap();
     let gone = format!("http://{}", free_address());
+    let denying = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let denying = serve(move |_, _| (denying.to_vec(), Mishap::None));
     let (s3s, azurite) = (Store::s3s(), Store::azurite());
     let wrong = |store: &Store, changes: &[(&str, &str)], removed: &[&str], url: &str| {
         let mut command = command(home.path(), store, &store.url, &["fetch", "objects", url]);
@@ -291,10 +293,14 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (wrong(&s3s, &secret, &[], bucket), "Check AWS_ACCESS_KEY_ID"),
         (
             wrong(&s3s, &[], &keys[1..], bucket),
-            "set AWS_ACCESS_KEY_ID",
+            "Missing SecretAccessKey. Set AWS_ACCESS_KEY_ID",
         ),
         (
             wrong(&s3s, &[("AWS_METADATA_ENDPOINT", &gone)], &keys, bucket),
+            "there are no credentials in the environment; set AWS_ACCESS_KEY_ID",
+        ),
+        (
+            wrong(&s3s, &[("AWS_METADATA_ENDPOINT", &denying)], &keys, bucket),
             "there are no credentials in the environment; set AWS_ACCESS_KEY_ID",
         ),
         (

@@ -7,7 +7,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
-use reqwest::{Body, Client, Request, Response, StatusCode};
+use reqwest::{Body, Client, Request, Response};
 use std::time::Duration;
 use tokio::time::timeout;
 use url::{Host, Url};
@@ -47,8 +47,8 @@ impl HttpService for Service {
             let no_credentials = || HttpError::new(HttpErrorKind::Unknown, NoCredentials);
             let answered = timeout(MACHINE_TIMEOUT, asked).await;
             let answered = answered.map_err(|_| no_credentials())?;
-            let is_there = |answer: &Response| answer.status() != StatusCode::NOT_FOUND;
-            let answered = answered.ok().filter(is_there);
+            let has_some = |answer: &Response| answer.status().is_success();
+            let answered = answered.ok().filter(has_some);
             answered.ok_or_else(no_credentials)?
         } else {
             asked.await.map_err(broken)?

@@ -2,7 +2,7 @@
 
 use super::blame;
 use super::http::Connector;
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 use millrace_sources::FetchError;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -10,6 +10,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{Error, ObjectStore, RetryConfig};
 use reqwest::Client;
+use std::error::Error as _;
 use std::sync::Arc;
 
 /// Whose store, and what it calls its things.
@@ -104,8 +105,17 @@ impl Place {
             Some(beginning) => Wanted::Beginning(beginning.to_owned()),
             None => Wanted::Below(key.trim_end_matches('/').to_owned()),
         };
-        let (store, lister) = open(service, &format!("{scheme}://{bucket}"), http)
-            .with_context(|| format!("{url} cannot be opened; set {}", service.variables()))?;
+        let opened = open(service, &format!("{scheme}://{bucket}"), http);
+        let (store, lister) = opened.map_err(|error| {
+            // What is above it says which library it was.
+            let reason = error
+                .source()
+                .map_or(error.to_string(), ToString::to_string);
+            anyhow!(
+                "{url} cannot be opened: {reason}. Set {}",
+                service.variables()
+            )
+        })?;
         Ok(Self {
             service,
             url: url.to_owned(),
