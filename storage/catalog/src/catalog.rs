@@ -3,6 +3,7 @@
 use crate::connect::{Connected, connect};
 use crate::entities::catalog_versions;
 use crate::error::CatalogError;
+use crate::leases::database_now;
 use crate::migrations::migrate;
 use crate::place::Place;
 #[cfg(feature = "testing")]
@@ -30,6 +31,8 @@ pub struct Catalog {
     pub(crate) writer: DatabaseConnection,
     pub(crate) place: Place,
     clock: Arc<dyn Clock>,
+    /// Whether that clock is used also where the clocks of machines must agree.
+    follows_own_clock: bool,
     /// Where the sockets and timers of the pool live; they die with it.
     runtime: Handle,
 }
@@ -49,10 +52,11 @@ impl Catalog {
     ///
     /// What is wrong with the URL, the file, the server or the schema, and what to do.
     pub async fn open(database_url: &str) -> Result<Self, CatalogError> {
-        Self::open_with_clock(database_url, Arc::new(SystemClock)).await
+        let connected = connect(database_url).await?;
+        Self::new(connected, Arc::new(SystemClock)).migrated().await
     }
 
-    /// The same, with another clock.
+    /// The same, with another clock, also for what is measured by the database's otherwise.
     ///
     /// # Errors
     ///
@@ -61,7 +65,13 @@ impl Catalog {
         database_url: &str,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, CatalogError> {
-        let catalog = Self::new(connect(database_url).await?, clock);
+        let mut catalog = Self::new(connect(database_url).await?, clock);
+        catalog.follows_own_clock = true;
+        catalog.migrated().await
+    }
+
+    async fn migrated(self) -> Result<Self, CatalogError> {
+        let catalog = self;
         let migrated = migrate(&catalog.writer, &catalog.place, None).await;
         if let Err(error) = migrated {
             // The pools would otherwise hold their connections until they are dropped.
@@ -78,6 +88,7 @@ impl Catalog {
             writer,
             place,
             clock,
+            follows_own_clock: false,
             runtime: Handle::current(),
         }
     }
@@ -180,6 +191,14 @@ impl Catalog {
 
     pub(crate) fn now(&self) -> UtcTime {
         self.clock.now().into()
+    }
+
+    /// The time in microseconds since 1970 that is the same for all who share the database.
+    pub(crate) async fn shared_now<C: ConnectionTrait>(&self, db: &C) -> Result<i64, DbErr> {
+        if self.follows_own_clock {
+            return Ok(self.now().0);
+        }
+        database_now(db).await
     }
 
     pub(crate) fn error(&self, error: &DbErr) -> CatalogError {

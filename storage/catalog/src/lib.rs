@@ -109,7 +109,8 @@ pub use entities::users::Model as User;
 pub use error::{CatalogError, ChangeError, Violation};
 pub use features::{FEATURES, Feature};
 pub use historical_migrations::{
-    HistoricalAllowance, HistoricalDecision, HistoricalGrant, NewHistoricalMigration,
+    HistoricalDecision, HistoricalGrant, LogPlace, NewHistoricalMigration, NodeLegacy,
+    SliceDecision, SliceStand,
 };
 pub use idempotency::{IdempotencyClaim, KeptAnswer};
 pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};

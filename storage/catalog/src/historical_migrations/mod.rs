@@ -13,14 +13,19 @@
 //! |---|---|
 //! | `decide` | approving, rejecting, finishing |
 //! | `grant` | what the operator allows unasked |
-//! | `allowance` | what the ingestion path may take in, and what it took in |
+//! | `account` | what a node may take in of a project: decided, without a database |
+//! | `bucket` | how fast a project's events may come; no I/O |
+//! | `exchange` | what nodes took in, and what they are given |
 
-mod allowance;
+mod account;
+mod bucket;
 mod decide;
+mod exchange;
 mod grant;
 
-pub use allowance::HistoricalAllowance;
+pub use account::{SliceDecision, SliceStand};
 pub use decide::HistoricalDecision;
+pub use exchange::{LogPlace, NodeLegacy};
 pub use grant::HistoricalGrant;
 
 use crate::activity::{Activity, ActivityScope, Deed};

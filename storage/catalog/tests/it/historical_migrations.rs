@@ -1,4 +1,4 @@
-//! Historical migrations: asked for, decided, counted.
+//! Historical migrations: asked for and decided.
 
 use crate::fixture::{ALL, Fixture};
 use millrace_catalog::testing::TestDatabase;
@@ -12,7 +12,6 @@ on_both!(
     a_request_goes_to_the_first_project_unless_it_says_where,
     bad_requests_are_blamed,
     decisions_follow_the_states,
-    an_approval_is_used_up_by_events,
     the_operator_grants_by_project,
     who_was_shut_out_meanwhile_changes_nothing,
 );
@@ -183,41 +182,6 @@ async fn decisions_follow_the_states(database: TestDatabase) {
         matches!(unknown, Err(ChangeError::NotFound { .. })),
         "{unknown:?}"
     );
-}
-
-async fn an_approval_is_used_up_by_events(database: TestDatabase) {
-    let fixture = Fixture::open(&database).await;
-    let catalog = &fixture.catalog;
-    let made = request(&fixture).await;
-    assert!(catalog.historical_allowances().await.unwrap().is_empty());
-    assert!(!catalog.count_historical_events(made.id, 1).await.unwrap());
-    decide(&fixture, made.id, approval()).await.unwrap();
-    for (events, left) in [(0, 30), (10, 20), (19, 1)] {
-        assert!(
-            catalog
-                .count_historical_events(made.id, events)
-                .await
-                .unwrap()
-        );
-        let allowed = catalog.historical_allowances().await.unwrap();
-        assert_eq!(
-            (allowed[0].team_id, allowed[0].events_left),
-            (fixture.team_id, left)
-        );
-        assert_eq!(allowed[0].events_per_minute, 10);
-    }
-    assert!(catalog.count_historical_events(made.id, 5).await.unwrap());
-    assert!(catalog.historical_allowances().await.unwrap().is_empty());
-    let seen = catalog
-        .historical_migration(fixture.organization_id, made.id)
-        .await
-        .unwrap();
-    let seen = seen.unwrap();
-    assert_eq!(
-        (seen.state, seen.events_imported),
-        (MigrationState::Finished, 34)
-    );
-    assert!(!catalog.count_historical_events(made.id, 1).await.unwrap());
 }
 
 async fn the_operator_grants_by_project(database: TestDatabase) {

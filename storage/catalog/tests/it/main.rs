@@ -22,6 +22,7 @@ mod crowd;
 mod domains;
 mod fixture;
 mod historical_migrations;
+mod historical_slices;
 mod idempotency;
 mod ingest_nodes;
 mod invites;
