@@ -11,6 +11,7 @@
 use crate::Refusal;
 use crate::pace::Pace;
 use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
+use crate::tally::{Admission, SharedTally};
 use crossbeam::channel::{Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
 use millrace_log::block::{Compressor, store_in_place, store_into};
@@ -42,6 +43,12 @@ pub enum Submission {
         groups: Vec<PackedGroup>,
         reply: oneshot::Sender<CommitAnswer>,
     },
+    /// The same, and count its events.
+    Counted {
+        groups: Vec<PackedGroup>,
+        reply: oneshot::Sender<CommitAnswer>,
+        admission: Admission,
+    },
     /// Say where the log ends once all that was sent before this is in it, or refused.
     Mark(oneshot::Sender<Position>),
     /// Store what was sent before this, then end.
@@ -56,6 +63,7 @@ pub struct Lane {
     pub stop: Sender<Submission>,
     pub synced: watch::Sender<Position>,
     pub pace: Arc<Pace>,
+    pub tally: SharedTally,
     pub failed: Arc<AtomicBool>,
     pub failure: Arc<watch::Sender<Option<String>>>,
 }
@@ -101,6 +109,7 @@ pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
 #[derive(Default)]
 struct Group {
     batches: Vec<(Vec<PackedGroup>, oneshot::Sender<CommitAnswer>)>,
+    admissions: Vec<Admission>,
     marks: Vec<oneshot::Sender<Position>>,
     bytes: u64,
 }
@@ -162,9 +171,16 @@ impl Committer {
                 .increment(group.batches.len() as u64);
             self.bytes_committed.increment(group.bytes);
             self.group_requests.record(group.batches.len() as f64);
+            if self.lane.lane == millrace_rows::Lane::Historical {
+                // Before anyone is answered: what was acknowledged is counted.
+                let admissions = group.admissions.drain(..);
+                self.lane.tally.count(position, admissions);
+            }
             pass(FailPoint::GroupSynced);
             self.lane.synced.send_replace(position);
         }
+        // Those of a group that was not stored go back.
+        group.admissions.clear();
         group.bytes = 0;
         for (groups, reply) in group.batches.drain(..) {
             // A client that went away does not change what is stored.
@@ -237,11 +253,16 @@ impl Group {
     fn take(&mut self, submission: Submission) -> bool {
         match submission {
             Submission::Commit { groups, reply } => {
-                self.bytes += groups
-                    .iter()
-                    .map(PackedGroup::uncompressed_bytes)
-                    .sum::<u64>();
-                self.batches.push((groups, reply));
+                self.add(groups, reply);
+                true
+            }
+            Submission::Counted {
+                groups,
+                reply,
+                admission,
+            } => {
+                self.add(groups, reply);
+                self.admissions.push(admission);
                 true
             }
             Submission::Mark(reply) => {
@@ -250,6 +271,12 @@ impl Group {
             }
             Submission::Stop => false,
         }
+    }
+
+    fn add(&mut self, groups: Vec<PackedGroup>, reply: oneshot::Sender<CommitAnswer>) {
+        let bytes = groups.iter().map(PackedGroup::uncompressed_bytes);
+        self.bytes += bytes.sum::<u64>();
+        self.batches.push((groups, reply));
     }
 }
 

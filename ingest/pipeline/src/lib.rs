@@ -15,6 +15,8 @@
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
 //! | `mark` | waits until all that was submitted is shipped |
 //! | `metrics` | what is counted, in words |
+//! | [`Admission`], [`Tally`] (`tally`) | counts the events of imports |
+//! | `retention` | what of the log may go |
 //! | `room` | how full log and queue may get before requests are refused |
 //! | [`ship`] | the log into ClickHouse, each row exactly once |
 //!
@@ -29,12 +31,17 @@ mod mark;
 mod metrics;
 mod pace;
 mod pack;
+mod retention;
 mod room;
 pub mod ship;
 mod slot;
 mod submit;
+mod tally;
 
 pub use pace::Compression;
+pub use millrace_log::Position;
+pub use retention::Retention;
 pub use room::Refusal;
 pub use slot::{Committed, Slot};
 pub use submit::{Ack, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};
+pub use tally::{Admission, Tally};

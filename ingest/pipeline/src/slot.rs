@@ -4,6 +4,7 @@ use crate::commit::Submission;
 use crate::pack::{PackedGroup, Packer};
 use crate::room::{Queue, Refusal};
 use crate::submit::{Ack, Lanes, Pipeline};
+use crate::tally::Admission;
 use millrace_log::Position;
 use millrace_rows::{Batch, Lane};
 use std::cell::RefCell;
@@ -57,7 +58,27 @@ impl Slot {
     ///
     /// # Errors
     /// When the batch was not stored.
-    pub async fn submit(mut self, batch: Batch) -> Result<Committed, Refusal> {
+    pub async fn submit(self, batch: Batch) -> Result<Committed, Refusal> {
+        self.store(batch, None).await
+    }
+
+    /// The same for an import, whose events are counted when it is stored. If it is not, they go back.
+    ///
+    /// # Errors
+    /// When the batch was not stored.
+    pub async fn submit_counted(
+        self,
+        batch: Batch,
+        admission: Admission,
+    ) -> Result<Committed, Refusal> {
+        self.store(batch, Some(admission)).await
+    }
+
+    async fn store(
+        mut self,
+        batch: Batch,
+        admission: Option<Admission>,
+    ) -> Result<Committed, Refusal> {
         if batch.lane != self.lane {
             self = Pipeline(Arc::clone(&self.lanes)).reserve(batch.lane, self.bytes)?;
         }
@@ -73,7 +94,14 @@ impl Slot {
                 .collect()
         });
         let (reply, answer) = oneshot::channel();
-        let submission = Submission::Commit { groups, reply };
+        let submission = match admission {
+            None => Submission::Commit { groups, reply },
+            Some(admission) => Submission::Counted {
+                groups,
+                reply,
+                admission,
+            },
+        };
         self.hand_over();
         if input.submissions.try_send(submission).is_err() {
             return Err(if input.failed.load(Ordering::Acquire) {

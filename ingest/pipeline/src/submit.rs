@@ -2,8 +2,11 @@
 
 use crate::commit::{self, CommitThread, Submission};
 use crate::pace::{Compression, Pace};
+use crate::pace::Pace;
+use crate::retention::Retention;
 use crate::room::{Queue, Refusal, log_has_room};
 use crate::slot::Slot;
+use crate::tally::SharedTally;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogHandle, LogOptions, OpenError, Position, Recovery};
 use millrace_rows::Lane;
@@ -66,6 +69,8 @@ pub struct LaneOutput {
     pub synced: watch::Receiver<Position>,
     /// Where the shipper says below which position everything is in ClickHouse.
     pub shipped: watch::Sender<Position>,
+    /// What of the log may go.
+    pub retention: Arc<Retention>,
     /// What opening the log found.
     pub recovery: Recovery,
 }
@@ -78,6 +83,8 @@ pub(crate) struct LaneInput {
     pub(crate) failed: Arc<AtomicBool>,
     pub(crate) shipped: watch::Receiver<Position>,
     pub(crate) pace: Arc<Pace>,
+    pub(crate) tally: SharedTally,
+    pub(crate) retention: Arc<Retention>,
 }
 
 /// The way into both lanes; clones share them.
@@ -243,6 +250,9 @@ fn open_lane(
     let (sender, receiver) = crossbeam::channel::bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
     let pace = Arc::new(Pace::new(options.compression));
+    let pace = Arc::new(Pace::default());
+    let tally = SharedTally::from(handle.opened_at());
+    let retention = Arc::new(Retention::default());
     let thread = commit::start(commit::Lane {
         lane,
         log,
@@ -250,6 +260,7 @@ fn open_lane(
         stop: sender.clone(),
         synced: synced_sender,
         pace: Arc::clone(&pace),
+        tally: tally.clone(),
         failed: Arc::clone(&failed),
         failure,
     })?;
@@ -263,6 +274,8 @@ fn open_lane(
         failed,
         shipped: shipped_receiver,
         pace,
+        tally,
+        retention: Arc::clone(&retention),
     };
     Ok((
         input,
@@ -272,6 +285,7 @@ fn open_lane(
             log: handle,
             synced,
             shipped,
+            retention,
             recovery,
         },
     ))

@@ -3,7 +3,7 @@
 //! The columns come from the insert target, by name, so that column lists of older versions can
 //! be cut as well.
 
-use millrace_rows::{Micros, RowKey};
+use millrace_rows::{Micros, RowKey, TeamId};
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -18,6 +18,8 @@ enum Column {
     TextId,
     /// The time of the row's key.
     ReceivedAt,
+    /// Whose row it is.
+    TeamId,
 }
 
 /// The columns of an insert target.
@@ -31,6 +33,8 @@ pub struct Row {
     pub bytes: Range<usize>,
     /// Its key, if it has one.
     pub key: Option<RowKey>,
+    /// Whose it is, if it says so.
+    pub team_id: Option<TeamId>,
 }
 
 /// Bytes that are not rows of the layout.
@@ -61,20 +65,18 @@ impl Layout {
         let mut start = 0;
         while start < bytes.len() {
             let rest = bytes.get(start..).unwrap_or_default();
-            let (taken, key) = self.row(rest).ok_or(Cut { row: rows.len() })?;
-            rows.push(Row {
-                bytes: start..start + taken,
-                key,
-            });
-            start += taken;
+            let mut row = self.row(rest).ok_or(Cut { row: rows.len() })?;
+            row.bytes = start..start + row.bytes.end;
+            start = row.bytes.end;
+            rows.push(row);
         }
         Ok(rows)
     }
 
-    /// Length and key of the first row.
-    fn row(&self, bytes: &[u8]) -> Option<(usize, Option<RowKey>)> {
+    /// The first row.
+    fn row(&self, bytes: &[u8]) -> Option<Row> {
         let mut rest = bytes;
-        let (mut id, mut received_at) = (None, None);
+        let (mut id, mut received_at, mut team_id) = (None, None, None);
         for column in &self.0 {
             match column {
                 Column::Fixed(width) => {
@@ -100,12 +102,21 @@ impl Layout {
                     received_at = Some(Micros(i64::from_le_bytes(*value)));
                     rest = tail;
                 }
+                Column::TeamId => {
+                    let (value, tail) = rest.split_first_chunk::<8>()?;
+                    team_id = Some(TeamId(i64::from_le_bytes(*value)));
+                    rest = tail;
+                }
             }
         }
         let key = id
             .zip(received_at)
             .map(|(id, received_at)| RowKey { id, received_at });
-        Some((bytes.len() - rest.len(), key))
+        Some(Row {
+            bytes: 0..bytes.len() - rest.len(),
+            key,
+            team_id,
+        })
     }
 }
 
@@ -114,7 +125,8 @@ fn column(name: &str) -> Option<Column> {
         "uuid" => Column::Id,
         "request_id" => Column::TextId,
         "created_at" | "received_at" => Column::ReceivedAt,
-        "timestamp" | "team_id" => Column::Fixed(8),
+        "team_id" => Column::TeamId,
+        "timestamp" => Column::Fixed(8),
         "index" => Column::Fixed(4),
         "historical_migration" => Column::Fixed(1),
         "event" | "properties" | "distinct_id" | "code" | "attr" | "detail" | "raw" => Column::Text,

@@ -19,3 +19,4 @@ mod ship;
 mod ship_crashes;
 mod ship_faults;
 mod ship_fixture;
+mod tally;

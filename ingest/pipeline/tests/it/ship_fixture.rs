@@ -126,6 +126,7 @@ pub fn start(dir: &Path, database: &Database, limits: Limits) -> (Writer, Shippi
         log: handle,
         synced: synced_receiver,
         shipped,
+        retention: Arc::default(),
         recovery,
     };
     let mut options = ShipOptions::of(Lane::Live, "node", dir.join("poison"));

@@ -10,6 +10,7 @@ use super::options::ShipOptions;
 use super::plan::{Now, Plan, UnitId};
 use super::sink::Sink;
 use crate::LaneOutput;
+use crate::retention::Retention;
 use metrics::Gauge;
 use millrace_log::{FrameSection, Position, Reader};
 use millrace_rows::{Clock, Micros, Month};
@@ -61,6 +62,7 @@ struct Shipper<K> {
     started: Instant,
     synced: watch::Receiver<Position>,
     shipped: watch::Sender<Position>,
+    retention: Arc<Retention>,
     reader: Option<Reader>,
     /// The server's run as last seen; asked again after every failure.
     run: Option<Uuid>,

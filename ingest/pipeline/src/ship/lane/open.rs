@@ -43,6 +43,7 @@ impl<K: Sink> Shipper<K> {
             started: Instant::now(),
             synced: output.synced,
             shipped: output.shipped,
+            retention: output.retention,
             run: None,
             tasks: JoinSet::new(),
             is_asking: false,

@@ -1,6 +1,7 @@
 //! From the plan to ClickHouse, and the log's segments released behind it.
 
 use super::{Event, PAUSE, ShipError, Shipper};
+use crate::retention::Retention;
 use crate::ship::sink::Sink;
 use metrics::counter;
 use millrace_log::{LogHandle, Position};
@@ -74,8 +75,10 @@ impl<K: Sink> Shipper<K> {
         let bytes = checkpoint
             .to_bytes()
             .map_err(|error| ShipError::Log(error.to_string()))?;
-        let log = self.context.log.clone();
-        let stored = tokio::task::spawn_blocking(move || store(&log, &bytes, checkpoint.low)).await;
+        let (log, retention) = (self.context.log.clone(), Arc::clone(&self.retention));
+        let low = checkpoint.low;
+        let stored =
+            tokio::task::spawn_blocking(move || store(&log, &retention, &bytes, low)).await;
         match stored {
             Ok(Ok(is_stored)) => {
                 if !is_stored {
@@ -89,7 +92,12 @@ impl<K: Sink> Shipper<K> {
     }
 }
 
-fn store(log: &LogHandle, bytes: &[u8], low: Position) -> Result<bool, String> {
+fn store(
+    log: &LogHandle,
+    retention: &Retention,
+    bytes: &[u8],
+    low: Position,
+) -> Result<bool, String> {
     match log.store_checkpoint(bytes) {
         Ok(()) => {}
         Err(error @ millrace_log::CheckpointError::DiskFull) => {
@@ -98,6 +106,7 @@ fn store(log: &LogHandle, bytes: &[u8], low: Position) -> Result<bool, String> {
         }
         Err(error) => return Err(error.to_string()),
     }
-    log.release(low).map_err(|error| error.to_string())?;
+    let released = retention.settle(log, low);
+    released.map_err(|error| error.to_string())?;
     Ok(true)
 }
