@@ -9,7 +9,7 @@ use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{Node, RunningNode};
-use millrace_ingest::{Deps, Readiness, Server, ServerConfig};
+use millrace_ingest::{Allowances, Deps, Readiness, RunningAllowances, Server, ServerConfig};
 use millrace_pipeline::ship::{self, ShipOptions};
 use millrace_pipeline::{Compression, Pipeline, PipelineOptions, Running};
 use millrace_rows::SystemClock;
@@ -38,6 +38,7 @@ pub struct Accepting {
     server: Server,
     pipeline: Pipeline,
     running: Running,
+    allowances: RunningAllowances,
     node: RunningNode,
     node_name: String,
 }
@@ -47,6 +48,7 @@ pub struct Ingest {
     server: Server,
     pipeline: Pipeline,
     running: Running,
+    allowances: RunningAllowances,
     node: RunningNode,
     shippers: JoinSet<Result<(), ship::ShipError>>,
     /// Set to what is left of the grace period.
@@ -92,6 +94,8 @@ impl Accepting {
         let node = register(catalog, &node_name).await;
         let arrivals = node.arrivals();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
+        let (allowances, running_allowances) =
+            Allowances::start(catalog.clone(), pipeline.clone(), node_name.clone());
         let server_config = ServerConfig {
             workers: config.workers,
             trusted_proxies: config.trusted_proxies.clone(),
@@ -101,6 +105,7 @@ impl Accepting {
         };
         let deps = Deps {
             keys,
+            allowances,
             pipeline: pipeline.clone(),
             clock: Arc::new(SystemClock),
             readiness: readiness.clone(),
@@ -117,6 +122,7 @@ impl Accepting {
             server,
             pipeline,
             running,
+            allowances: running_allowances,
             node,
             node_name,
         })
@@ -135,6 +141,7 @@ impl Accepting {
     pub async fn stop(self) -> anyhow::Result<()> {
         self.server.run(std::future::ready(())).await;
         finish_commits(self.running).await?;
+        self.allowances.stop().await;
         self.node.stop().await;
         Ok(())
     }
@@ -145,6 +152,7 @@ impl Accepting {
             server,
             pipeline,
             mut running,
+            allowances,
             node,
             node_name,
         } = self;
@@ -177,6 +185,7 @@ impl Accepting {
             server,
             pipeline,
             running,
+            allowances,
             node,
             shippers,
             stop_shippers,
@@ -196,6 +205,7 @@ impl Ingest {
             server,
             pipeline,
             running,
+            allowances,
             node,
             mut shippers,
             stop_shippers,
@@ -217,6 +227,7 @@ impl Ingest {
             }
         }
         finish_commits(running).await?;
+        allowances.stop().await;
         // Connections and shipping share the grace period.
         let passed = stopping.try_recv().map_or(Duration::ZERO, |at: Instant| {
             at.elapsed().saturating_sub(drain)

@@ -1,5 +1,6 @@
 //! What one core has of its own, and what all cores share.
 
+use crate::allowances::Allowances;
 use crate::budget::Budget;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
@@ -27,6 +28,8 @@ use uuid::Uuid;
 pub struct Deps {
     /// Project keys.
     pub keys: Keys,
+    /// What projects may import.
+    pub allowances: Allowances,
     /// The way to the disk.
     pub pipeline: Pipeline,
     /// The time of day.

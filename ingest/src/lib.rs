@@ -14,6 +14,7 @@
 //! | `core` | what one core has of its own: parser, decoders, buffers |
 //! | [`keys`] | project keys by moka |
 //! | `resends` | requests acknowledged lately |
+//! | [`Allowances`] (`allowances`) | how much projects may import, and how fast |
 //! | `orphans` | submissions whose client went away |
 //! | `turns` | which project is next on a core, and whom to send away |
 //! | [`watermark`] | how far a node is, for who exports |
@@ -26,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allowances;
 mod budget;
 mod config;
 mod connections;
@@ -42,6 +44,7 @@ mod server;
 mod turns;
 pub mod watermark;
 
+pub use allowances::{Allowances, RunningAllowances};
 pub use config::{HttpLimits, ServerConfig};
 pub use core::Deps;
 pub use health::{HealthServer, Readiness};

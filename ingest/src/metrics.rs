@@ -24,6 +24,8 @@ const IN_FLIGHT_BYTES: &str = "millrace_ingest_in_flight_bytes";
 const READY: &str = "millrace_ready";
 const WATERMARK_AGE: &str = "millrace_watermark_age_seconds";
 const CLOCK_BEHIND: &str = "millrace_clock_behind_seconds";
+const HISTORICAL_REFUSED: &str = "millrace_historical_events_refused_total";
+const HISTORICAL_HELD: &str = "millrace_historical_events_held";
 
 /// Requests a second and core whose stages are timed. A histogram keeps every sample until it is
 /// rendered or tidied; above this rate more samples would say nothing new.
@@ -63,6 +65,14 @@ pub fn describe() {
         "Connections closed for slowness, by what was slow"
     );
     g!(IN_FLIGHT_BYTES, Unit::Bytes, "Bytes of bodies in memory");
+    c!(
+        HISTORICAL_REFUSED,
+        "Events of imports that were refused beyond a limit, by code"
+    );
+    g!(
+        HISTORICAL_HELD,
+        "Events of imports that this node may take in without asking, of all projects"
+    );
     g!(READY, "1 when the process takes events, else 0");
     g!(
         WATERMARK_AGE,
@@ -74,6 +84,16 @@ pub fn describe() {
         Unit::Seconds,
         "How far the clock was behind the watermark when that was noticed, while it is"
     );
+}
+
+/// Counts events of imports that were not admitted.
+pub fn historical_refused(code: &'static str, events: u32) {
+    counter!(HISTORICAL_REFUSED, "code" => code).increment(u64::from(events));
+}
+
+/// Events of imports that this node may admit without asking, or is just storing.
+pub fn historical_held(events: i64) {
+    gauge!(HISTORICAL_HELD).set(events as f64);
 }
 
 /// How far the watermark is behind the clock.

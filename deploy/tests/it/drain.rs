@@ -2,7 +2,7 @@
 //! two nodes behind a balancer restart without anybody noticing.
 
 use crate::away::stand::{Engine, Load, assert_all_acknowledged, exactly_once};
-use crate::server::{Server, eventually, free_address, get, on_addresses};
+use crate::server::{Server, allow_imports, eventually, free_address, get, on_addresses};
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::{Mode, Plan};
 use std::net::SocketAddr;
@@ -158,6 +158,7 @@ fn a_server_asked_to_stop_under_load_answers_everybody_and_loses_nothing() {
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     let mut node = Node::start(&dir.path().join("node"), &args);
     node.server().wait_for("EXISTS millrace.server_runs", "1");
+    allow_imports(&["--data-dir", node.dir.to_str().unwrap()]);
     engine.stop_merges("millrace.events");
     let ledger = dir.path().join("ledger");
     let server = node.server();
@@ -194,6 +195,12 @@ fn two_nodes_behind_a_balancer_restart_one_by_one_and_no_request_fails() {
     nodes[0]
         .server()
         .wait_for("EXISTS millrace.server_runs", "1");
+    allow_imports(&[
+        "--data-dir",
+        nodes[0].dir.to_str().unwrap(),
+        "--database-url",
+        &catalog,
+    ]);
     engine.stop_merges("millrace.events");
     let balancer = Balancer::start(dir.path(), &nodes);
     balancer.until_ready();

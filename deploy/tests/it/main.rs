@@ -28,6 +28,7 @@ mod exports;
 mod first_event;
 mod hostile;
 mod import;
+mod imports;
 mod migrations;
 mod nodes;
 mod people;

@@ -5,6 +5,7 @@
 
 use super::answer::Answer;
 use super::head::bearer;
+use super::imports;
 use super::payload::{self, Payload};
 use super::query::Query;
 use super::report::{Told, stores};
@@ -15,7 +16,7 @@ use crate::watermark::Arrival;
 use http::HeaderValue;
 use hyper::body::Incoming;
 use millrace_parse::{ApiError, Facts, KeyLookup, ParseError, Parsed, Protocol};
-use millrace_pipeline::{Refusal, Slot};
+use millrace_pipeline::{Admission, Refusal, Slot};
 use millrace_rows::{Batch, Lane, TeamId};
 use std::rc::Rc;
 
@@ -163,8 +164,23 @@ async fn store(
         recycle(core, parsed.batch);
         return Ok(());
     }
+    let admission = match parsed.batch.lane {
+        Lane::Live => None,
+        Lane::Historical => match imports::admit(core, &parsed).await {
+            Ok(admission) => admission,
+            Err(error) => {
+                recycle(core, parsed.batch);
+                return Err(error);
+            }
+        },
+    };
     let started = call.now();
-    let stored = commit(Rc::clone(core), slot, parsed.batch, fingerprint, unnoted);
+    let taken = Admitted {
+        batch: parsed.batch,
+        admission,
+        fingerprint,
+    };
+    let stored = commit(Rc::clone(core), slot, taken, unnoted);
     let committed = async move {
         let committed = stored.await;
         // Kept as long as the rows are not with the commit thread, also when the client has gone.
@@ -181,15 +197,30 @@ async fn store(
     Ok(())
 }
 
+/// What is stored of a request.
+struct Admitted {
+    batch: Batch,
+    /// Of an import.
+    admission: Option<Admission>,
+    fingerprint: Option<u128>,
+}
+
 /// Runs to its end even when the client goes away meanwhile.
 async fn commit(
     core: Rc<Core>,
     slot: Slot,
-    batch: Batch,
-    fingerprint: Option<u128>,
+    admitted: Admitted,
     unnoted: Option<(Box<str>, TeamId)>,
 ) -> Result<(), Refusal> {
-    let committed = slot.submit(batch).await?;
+    let Admitted {
+        batch,
+        admission,
+        fingerprint,
+    } = admitted;
+    let committed = match admission {
+        None => slot.submit(batch).await?,
+        Some(admission) => slot.submit_counted(batch, admission).await?,
+    };
     core.shared.resends.remember(fingerprint);
     if let Some((key, team_id)) = unnoted {
         core.shared.deps.keys.note_first_event(&key, team_id);

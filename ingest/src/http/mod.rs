@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `route`, `head`, `query` | read what the request says |
 //! | `body`, `payload` | read what it carries |
+//! | `imports` | whether an import may be stored |
 //! | `capture`, `report` | store it, and say what became of it |
 //! | `courtesy`, `cors`, `answer` | everything else that is answered, and how |
 
@@ -13,6 +14,7 @@ mod capture;
 mod cors;
 mod courtesy;
 mod head;
+mod imports;
 mod payload;
 mod query;
 mod report;

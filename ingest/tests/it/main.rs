@@ -22,6 +22,7 @@ mod endpoints;
 mod fixtures;
 mod health;
 mod hostile;
+mod imports;
 mod keys;
 mod limits;
 mod overload;

@@ -2,10 +2,15 @@
 
 use crate::client::{Answer, Client};
 use crate::rows::{Stored, read_rows};
-use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject};
+use millrace_catalog::{
+    Actor, Bootstrap, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, NewProject,
+    TeamId, features,
+};
 use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{self, Arrivals};
-use millrace_ingest::{Deps, Readiness, Server, ServerConfig, StartError};
+use millrace_ingest::{
+    Allowances, Deps, Readiness, RunningAllowances, Server, ServerConfig, StartError,
+};
 use millrace_log::LogHandle;
 use millrace_pipeline::{Ack, Compression, LaneOutput, Pipeline, PipelineOptions, Running};
 use millrace_rows::{Clock, Micros, TestClock};
@@ -16,6 +21,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
 
 /// The key that the recordings were made with.
 pub const KEY: &str = "phc_recording0000000000000000000000000000000";
@@ -37,6 +43,10 @@ pub struct Stand {
     pub readiness: Readiness,
     pub pipeline: Pipeline,
     pub arrivals: Arrivals,
+    catalog: Catalog,
+    /// The project of [`KEY`].
+    pub team_id: TeamId,
+    organization_id: Uuid,
     watermark: watch::Receiver<Option<Micros>>,
     outputs: Vec<LaneOutput>,
     stop: Option<oneshot::Sender<()>>,
@@ -58,6 +68,8 @@ struct Parts {
     readiness: Readiness,
     pipeline: Pipeline,
     arrivals: Arrivals,
+    catalog: Catalog,
+    made: Bootstrap,
     watermark: watch::Receiver<Option<Micros>>,
     outputs: Vec<LaneOutput>,
 }
@@ -108,15 +120,17 @@ impl Stand {
                 .enable_all()
                 .build();
             runtime.unwrap().block_on(async move {
-                let (server, running, parts) = match started(&database, options, of_server).await {
-                    Ok(started) => started,
-                    Err(error) => return sender.send(Err(error)).unwrap(),
-                };
+                let (server, running, allowances, parts) =
+                    match started(&database, options, of_server).await {
+                        Ok(started) => started,
+                        Err(error) => return sender.send(Err(error)).unwrap(),
+                    };
                 sender.send(Ok(parts)).unwrap();
                 server.run(async { drop(stopped.await) }).await;
                 tokio::task::spawn_blocking(move || running.stop())
                     .await
                     .unwrap();
+                allowances.stop().await;
             });
         });
         let parts: Parts = receiver.recv().unwrap()?;
@@ -127,6 +141,9 @@ impl Stand {
             readiness: parts.readiness,
             pipeline: parts.pipeline,
             arrivals: parts.arrivals,
+            catalog: parts.catalog,
+            team_id: parts.made.team_id,
+            organization_id: parts.made.organization_id,
             watermark: parts.watermark,
             outputs: parts.outputs,
             stop,
@@ -169,6 +186,46 @@ impl Stand {
             assert!(started.elapsed() < PATIENCE, "they are not stored");
             std::thread::sleep(ADVANCE_EVERY);
         }
+    }
+
+    /// Lets the clock go on.
+    pub fn pass(&self, time: Duration) {
+        let micros = i64::try_from(time.as_micros()).unwrap();
+        self.clock.set(self.clock.now().plus_micros(micros));
+    }
+
+    /// Lets the project of [`KEY`] import so much, so fast.
+    pub fn grant(&self, total_events: i64, events_per_minute: i64) -> HistoricalMigration {
+        let grant = HistoricalGrant {
+            team_id: self.team_id,
+            total_events,
+            events_per_minute,
+            note: None,
+        };
+        let operator = Actor::command_line();
+        let granted = self.catalog.grant_historical_migration(&operator, grant);
+        self.catalog.runtime().block_on(granted).unwrap()
+    }
+
+    /// A migration as the catalog has it now.
+    pub fn migration(&self, id: Uuid) -> HistoricalMigration {
+        let found = self.catalog.historical_migration(self.organization_id, id);
+        let found = self.catalog.runtime().block_on(found).unwrap();
+        found.unwrap()
+    }
+
+    /// Gives or takes the feature of imports.
+    pub fn switch_imports(&self, on: bool) {
+        let feature = vec![features::HISTORICAL_MIGRATIONS.key.to_owned()];
+        let (on, off) = if on {
+            (feature, vec![])
+        } else {
+            (vec![], feature)
+        };
+        let (catalog, operator) = (&self.catalog, Actor::command_line());
+        let switched =
+            catalog.set_organization_features(&operator, self.organization_id, &on, &off);
+        catalog.runtime().block_on(switched).unwrap();
     }
 
     /// How far the node is.
@@ -228,13 +285,17 @@ async fn started(
     database: &str,
     options: Options,
     clock: TestClock,
-) -> Result<(Server, Running, Parts), StartError> {
+) -> Result<(Server, Running, RunningAllowances, Parts), StartError> {
     let (pipeline, mut running) = Pipeline::start(&options.pipeline).unwrap();
     let readiness = Readiness::new();
     let arrivals = Arrivals::new(options.floor);
     let clock: Arc<dyn Clock> = Arc::new(clock);
+    let (catalog, made) = catalog(database, Arc::clone(&clock)).await;
+    let (allowances, running_allowances) =
+        Allowances::start(catalog.clone(), pipeline.clone(), "node".to_owned());
     let deps = Deps {
-        keys: Keys::new(catalog(database).await),
+        keys: Keys::new(catalog.clone()),
+        allowances,
         pipeline: pipeline.clone(),
         clock: Arc::clone(&clock),
         readiness: readiness.clone(),
@@ -255,15 +316,18 @@ async fn started(
         readiness,
         pipeline,
         arrivals,
+        catalog,
+        made,
         watermark,
         outputs: running.take_outputs(),
     };
-    Ok((server, running, parts))
+    Ok((server, running, running_allowances, parts))
 }
 
 /// A catalog with two projects.
-async fn catalog(database: &str) -> Catalog {
-    let catalog = Catalog::open(database).await.unwrap();
+async fn catalog(database: &str, clock: Arc<dyn Clock>) -> (Catalog, Bootstrap) {
+    let opened = Catalog::open_with_clock(database, clock).await;
+    let catalog = opened.unwrap();
     let project = BootstrapOptions {
         project_key: Some(KEY.to_owned()),
         ..BootstrapOptions::default()
@@ -274,7 +338,7 @@ async fn catalog(database: &str) -> Catalog {
     let (system, organization) = (Actor::system(), made.organization_id);
     let created = catalog.create_project(&system, organization, other);
     created.await.unwrap();
-    catalog
+    (catalog, made)
 }
 
 fn options(dir: &Path) -> Options {

@@ -109,6 +109,16 @@ impl<'a> Life<'a> {
             let altered = clickhouse.rows(&sql, |_| Ok(()));
             self.runtime.block_on(altered)?;
         }
+        self.allow_imports()
+    }
+
+    /// Lets the first project, which the load is of, import as much as the load brings.
+    fn allow_imports(&self) -> Result<()> {
+        let approve = ["migrations", "approve", "--team-id", "1"];
+        let total = ["--total-events", "1000000000000"];
+        let rate = ["--events-per-minute", "1000000000"];
+        let words = [&approve[..], &total, &rate].concat();
+        self.subject.operate(&words)?;
         Ok(())
     }
 

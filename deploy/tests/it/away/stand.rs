@@ -1,6 +1,6 @@
 //! Everything that takes part: engine, proxy, server, load and ledger.
 
-use crate::server::{Server, eventually, millrace};
+use crate::server::{Server, allow_imports, eventually, millrace};
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::ledger::Ledger;
 use millrace_load::metrics;
@@ -151,6 +151,8 @@ impl Stand {
         let server = serve(dir.path(), &proxy, args);
         server.wait_for("EXISTS millrace.server_runs", "1");
         engine.stop_merges("millrace.events");
+        let data_dir = dir.path().join("ingest");
+        allow_imports(&["--data-dir", data_dir.to_str().unwrap()]);
         Self {
             server,
             proxy,
