@@ -8,7 +8,7 @@
 //!
 //! | Module | Does |
 //! |---|---|
-//! | [`Server`] (`server`) | listens, accepts, drains |
+//! | [`Server`] (`server`), `listen` | listens, accepts, drains |
 //! | `edge`, `framing` | one socket: timeouts, and what hyper lets through |
 //! | `http` | requests and answers |
 //! | `core` | what one core has of its own: parser, decoders, buffers |
@@ -37,6 +37,7 @@ mod framing;
 pub mod health;
 mod http;
 pub mod keys;
+mod listen;
 mod metrics;
 mod orphans;
 mod resends;

@@ -1,9 +1,7 @@
 //! The listener: one thread, one runtime and one accepting socket per core.
 //!
-//! Every core binds the same address with `SO_REUSEPORT` and the kernel spreads connections over
-//! them; a connection's task never leaves its core, so nothing on the way of a request is locked
-//! or moved. `SO_REUSEPORT` would let a second Millrace of the same user take half of the
-//! connections without a word, so the address is first bound without it.
+//! Every core binds the same address and the kernel spreads connections over them (`listen`); a
+//! connection's task never leaves its core, so nothing on the way of a request is locked or moved.
 
 use crate::budget::Budget;
 use crate::config::ServerConfig;
@@ -11,13 +9,13 @@ use crate::connections::{Connections, Permit};
 use crate::core::{Core, Deps, Shared};
 use crate::edge::{Conn, EdgeStream, canned};
 use crate::http::handle;
+use crate::listen::listen;
 use crate::metrics;
 use crate::resends::Resends;
 use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
@@ -34,8 +32,6 @@ use tokio::runtime::LocalOptions;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
-/// Connections that may wait to be accepted, per core.
-const BACKLOG: i32 = 4_096;
 /// How long a refused connection may take to read why.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Refused connections that are told why at the same time, per core; further ones are dropped.
@@ -181,41 +177,6 @@ impl Server {
             }
         }
     }
-}
-
-/// One listening socket per worker, on the same address.
-fn listen(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, StartError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::AddrInUse => StartError::AddressInUse { addr },
-        _ => StartError::Listen { addr, source },
-    };
-    let alone = socket(addr, false).map_err(failed)?;
-    if workers == 1 {
-        return Ok(vec![alone]);
-    }
-    // The address is free, and with port 0 now a definite one. Between here and the next line
-    // somebody else could take it; then the next line fails, or, if that is another Millrace that
-    // starts at the same instant, the data directory's lock ends one of the two.
-    let addr = alone.local_addr().map_err(failed)?;
-    drop(alone);
-    (0..workers)
-        .map(|_| socket(addr, true).map_err(failed))
-        .collect()
-}
-
-fn socket(addr: SocketAddr, shared: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the last run's connections to time out.
-    socket.set_reuse_address(true)?;
-    if shared {
-        socket.set_reuse_port(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    // Accepted connections inherit it: an answer leaves at once.
-    socket.set_tcp_nodelay(true)?;
-    socket.bind(&addr.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
 }
 
 // === impl Worker ===

@@ -1,0 +1,121 @@
+//! The listening sockets: one per core, on one address.
+//!
+//! All bind with `SO_REUSEPORT`, so that the kernel spreads connections over them. That alone would let a
+//! second Millrace of the same user take half of the connections without a word, so the address is first
+//! bound without it. That socket never listens: a connection that it had would be reset when it goes.
+
+use crate::server::StartError;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+/// Connections that may wait to be accepted, per core.
+const BACKLOG: i32 = 4_096;
+
+/// One listening socket per worker, on the same address.
+///
+/// # Errors
+/// When somebody else listens there, or the address cannot be listened on.
+pub fn listen(addr: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, StartError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::AddressInUse { addr },
+        _ => StartError::Listen { addr, source },
+    };
+    let alone = bound(addr, false).map_err(failed)?;
+    if workers == 1 {
+        return Ok(vec![listening(alone).map_err(failed)?]);
+    }
+    // The address is free, and with port 0 now a definite one, which is ours as long as this socket is
+    // there. Another Millrace that starts at the same instant may pass as well; then the data
+    // directory's lock ends one of the two.
+    let here = alone.local_addr().map_err(failed)?;
+    let here = here.as_socket().unwrap_or(addr);
+    let shared = (0..workers).map(|_| bound(here, true).and_then(listening));
+    shared.map(|socket| socket.map_err(failed)).collect()
+}
+
+fn bound(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart must not wait for the last run's connections to time out.
+    socket.set_reuse_address(true)?;
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    // Accepted connections inherit it: an answer leaves at once.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&addr.into())?;
+    Ok(socket)
+}
+
+fn listening(socket: Socket) -> io::Result<TcpListener> {
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read};
+    use std::net::TcpStream;
+    use std::time::{Duration, Instant};
+
+    const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+    /// How long anything may take before the test fails.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Tries again and again until somebody listens.
+    fn first_connection(addr: SocketAddr) -> TcpStream {
+        let started = Instant::now();
+        loop {
+            match TcpStream::connect(addr) {
+                Ok(stream) => return stream,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+                    assert!(started.elapsed() < PATIENCE, "{error}");
+                }
+            }
+        }
+    }
+
+    /// Waits until one of the sockets has the connection; fails if it was reset.
+    fn is_accepted(listeners: &[TcpListener], mut stream: TcpStream) {
+        stream.set_nonblocking(true).unwrap();
+        let started = Instant::now();
+        while !listeners.iter().any(|it| it.accept().is_ok()) {
+            let read = stream.read(&mut [0]);
+            let is_open = matches!(&read, Err(error) if error.kind() == ErrorKind::WouldBlock);
+            assert!(is_open, "the first connection ended: {read:?}");
+            assert!(started.elapsed() < PATIENCE, "nobody has it");
+        }
+    }
+
+    #[test]
+    fn whoever_connects_first_is_not_reset() {
+        for workers in [1, 2, 4] {
+            for _ in 0..100 {
+                let addr = listen(ANY, 1).unwrap()[0].local_addr().unwrap();
+                let first = std::thread::spawn(move || first_connection(addr));
+                let listeners = listen(addr, workers).unwrap();
+                is_accepted(&listeners, first.join().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn all_sockets_have_one_address_and_nobody_else_gets_it() {
+        for workers in [1, 3] {
+            let listeners = listen(ANY, workers).unwrap();
+            let addr = listeners[0].local_addr().unwrap();
+            assert_eq!(listeners.len(), workers);
+            assert!(listeners.iter().all(|it| it.local_addr().unwrap() == addr));
+            for others in [1, 2] {
+                let refused = listen(addr, others);
+                assert!(
+                    matches!(refused, Err(StartError::AddressInUse { .. })),
+                    "{refused:?}"
+                );
+            }
+        }
+    }
+}
