@@ -4,6 +4,7 @@
 //! to it, are [`stages`]'s.
 
 use crate::change::lock::ChangeLocks;
+use crate::front_page;
 use crate::openapi;
 use crate::request::origin::Peer;
 use crate::request::throttle::Throttle;
@@ -81,7 +82,8 @@ pub fn routes(
         })
         .recover(no_rejection)
         .unify();
-    Ok(signup_page::route().or(filter).unify())
+    let pages = signup_page::route().or(front_page::route()).unify();
+    Ok(pages.or(filter).unify())
 }
 
 /// Takes the head of a request apart; never rejects.

@@ -41,6 +41,7 @@ pub mod dns;
 pub mod domain_name;
 mod error;
 mod export_notices;
+mod front_page;
 mod level_number;
 pub mod mail;
 mod openapi;

@@ -7,6 +7,7 @@ on_both!(
     document_and_router_hold_together,
     what_is_answered_is_what_the_document_says,
     the_page_loads_nothing_from_elsewhere,
+    the_front_page_leads_to_the_document,
 );
 
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
@@ -128,4 +129,22 @@ async fn the_page_loads_nothing_from_elsewhere() {
             .starts_with("default-src 'none'")
     );
     assert_eq!(answer.body, Value::Null);
+}
+
+async fn the_front_page_leads_to_the_document() {
+    let fixture = Fixture::new().await;
+    for method in ["GET", "HEAD"] {
+        let answer = fixture.send(method, "/", None).await;
+        assert_eq!(answer.status, 302, "{method}");
+        assert_eq!(answer.header("location"), "/api/docs/");
+        assert!(!answer.header("x-request-id").is_empty());
+    }
+    let links = fixture.send("GET", "/", None).await.body;
+    for name in ["docs", "schema"] {
+        let there = fixture
+            .send("GET", links[name].as_str().unwrap(), None)
+            .await;
+        assert_eq!(there.status, 200, "{name}");
+    }
+    assert_eq!(fixture.send("POST", "/", None).await.status, 404);
 }

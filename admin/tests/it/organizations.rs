@@ -78,7 +78,6 @@ async fn unknown_foreign_and_malformed_have_one_answer() {
         "/api/organizations/@current/projects/x/".to_owned(),
         "/api/nothing/".to_owned(),
         "/api/organizations//".to_owned(),
-        "/".to_owned(),
     ];
     for path in paths {
         let answer = fixture.get(&path).await;
