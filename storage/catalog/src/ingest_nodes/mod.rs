@@ -23,10 +23,11 @@
 mod tests;
 
 use crate::catalog::Catalog;
+use crate::entities::historical_slices as slices;
 use crate::entities::ingest_nodes::{self as nodes, NodeState};
 use crate::error::{CatalogError, ChangeError};
 use crate::time::UtcTime;
-use sea_orm::sea_query::OnConflict;
+use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{ActiveValue, ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
 
 impl Catalog {
@@ -191,7 +192,8 @@ impl Catalog {
     }
 
     /// Nobody waits for any node of this catalog any more: it is a copy, and their logs are not
-    /// with it. Their watermarks stay, as exports went up to them.
+    /// with it. Their watermarks stay, as exports went up to them; what they held of imports is with
+    /// the projects again.
     ///
     /// # Errors
     ///
@@ -201,11 +203,16 @@ impl Catalog {
             state: ActiveValue::Set(NodeState::Stopped),
             ..Default::default()
         };
-        let updated = nodes::Entity::update_many()
-            .set(row)
-            .exec(&self.writer)
-            .await;
-        updated.map(drop).map_err(|error| self.error(&error))
+        let retired = async {
+            let nodes = nodes::Entity::update_many().set(row);
+            nodes.exec(&self.writer).await?;
+            slices::Entity::update_many()
+                .col_expr(slices::Column::EventsHeld, Expr::value(0_i64))
+                .exec(&self.writer)
+                .await
+        };
+        let retired = retired.await;
+        retired.map(drop).map_err(|error| self.error(&error))
     }
 }
 

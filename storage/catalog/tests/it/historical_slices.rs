@@ -19,6 +19,7 @@ on_both!(
     an_answer_that_was_lost_is_given_back_by_saying_where_one_stands,
     a_node_that_crashed_gives_back_what_it_did_not_use_when_it_starts_again,
     the_minute_starts_anew_only_when_no_other_node_runs,
+    in_a_copy_of_the_catalog_nothing_is_held_by_nodes_of_the_original,
     an_organization_without_the_feature_gets_nothing,
     projects_are_deleted_while_nodes_count,
 );
@@ -251,6 +252,17 @@ async fn the_minute_starts_anew_only_when_no_other_node_runs(database: TestDatab
     let anew = say(catalog, "a", team_id, stand(10_000, 0, 10_000)).await;
     assert_eq!(anew.given, 10_000);
     assert_eq!(anew.free, 19_980_000, "the volume never starts anew");
+}
+
+async fn in_a_copy_of_the_catalog_nothing_is_held_by_nodes_of_the_original(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, team_id) = (&fixture.catalog, fixture.team_id);
+    granted(&fixture, 100, 1_000).await;
+    say(catalog, "a", team_id, stand(0, 0, 60)).await;
+    say(catalog, "a", team_id, stand(10, 50, 0)).await;
+    catalog.retire_ingest_nodes().await.unwrap();
+    let left = say(catalog, "b", team_id, stand(0, 0, 90)).await;
+    assert_eq!((left.given, left.free), (90, 0));
 }
 
 async fn an_organization_without_the_feature_gets_nothing(database: TestDatabase) {
