@@ -94,8 +94,12 @@ impl Accepting {
         let node = register(catalog, &node_name).await;
         let arrivals = node.arrivals();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
-        let (allowances, running_allowances) =
-            Allowances::start(catalog.clone(), pipeline.clone(), node_name.clone());
+        let (allowances, running_allowances) = Allowances::start(
+            catalog.clone(),
+            pipeline.clone(),
+            node_name.clone(),
+            Arc::new(SystemClock),
+        );
         let server_config = ServerConfig {
             workers: config.workers,
             trusted_proxies: config.trusted_proxies.clone(),

@@ -28,7 +28,7 @@ mod exports;
 mod first_event;
 mod hostile;
 mod import;
-mod imports;
+mod import_limits;
 mod migrations;
 mod nodes;
 mod people;

@@ -38,8 +38,8 @@ mod slot;
 mod submit;
 mod tally;
 
-pub use pace::Compression;
 pub use millrace_log::Position;
+pub use pace::Compression;
 pub use retention::Retention;
 pub use room::Refusal;
 pub use slot::{Committed, Slot};

@@ -2,7 +2,6 @@
 
 use crate::commit::{self, CommitThread, Submission};
 use crate::pace::{Compression, Pace};
-use crate::pace::Pace;
 use crate::retention::Retention;
 use crate::room::{Queue, Refusal, log_has_room};
 use crate::slot::Slot;
@@ -250,7 +249,6 @@ fn open_lane(
     let (sender, receiver) = crossbeam::channel::bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
     let pace = Arc::new(Pace::new(options.compression));
-    let pace = Arc::new(Pace::default());
     let tally = SharedTally::from(handle.opened_at());
     let retention = Arc::new(Retention::default());
     let thread = commit::start(commit::Lane {

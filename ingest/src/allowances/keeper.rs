@@ -143,7 +143,7 @@ impl Keeper {
     async fn round(&mut self, is_look: bool) -> bool {
         self.meet_new_teams();
         if self.heard_at.elapsed() > SILENCE_MAX {
-            self.ledgers.values_mut().for_each(Ledger::park);
+            self.ledgers.values_mut().for_each(Ledger::give_up);
         }
         let tally = self.pipeline.tally();
         let mut stands = Stands::new();

@@ -1,8 +1,8 @@
 //! What the keeper knows of a project's slice: what it was given, what was counted of it, what to say
 //! to the catalog next.
 //!
-//! Of all that the node was given, each event is in the purse, in a request under way, parked, counted
-//! or given back; so what it holds is what it was given less what is counted and what went back.
+//! Of all that the node was given, each event is in the purse, in a request under way, counted or given
+//! back; so what it holds is what it was given less what is counted and what went back.
 
 use super::refusal::Verdict;
 use super::team::{Team, Wanted};
@@ -22,8 +22,6 @@ pub struct Ledger {
     counted_before: i64,
     /// Given and not given back, since the start.
     owned: i64,
-    /// Kept out of the purse while the catalog is silent.
-    parked: u64,
     /// What the catalog heard last of what was counted since the start.
     said: i64,
     /// What the catalog said last.
@@ -42,7 +40,6 @@ impl Ledger {
             team,
             counted_before,
             owned: 0,
-            parked: 0,
             said: 0,
             decision: SliceDecision::default(),
             idle_looks: 0,
@@ -68,6 +65,7 @@ impl Ledger {
         let stand = SliceStand {
             counted: self.counted_before + counted,
             held,
+            unused_micros: self.team.unused_micros(),
             needed: signed(wanted.sum.saturating_sub(available)),
             needed_least: signed(wanted.least.saturating_sub(available)),
             stock: self.stock(available),
@@ -88,7 +86,7 @@ impl Ledger {
         });
         let given = unsigned(self.decision.given);
         self.owned += signed(given);
-        self.team.put(given + std::mem::take(&mut self.parked));
+        self.team.put(given);
         // Before anyone is let in by what must not be used any more.
         self.give_back_told();
         let asks_again = self.team.judge(verdict, self.asked);
@@ -102,14 +100,14 @@ impl Ledger {
         self.team.turn_away();
     }
 
-    /// The catalog was silent for so long that it may give others what is held here.
-    pub fn park(&mut self) {
-        self.parked += self.team.take_back(u64::MAX);
+    /// The catalog was silent for so long that it may give others what is held here. It is told that
+    /// this went back before anyone is let in again.
+    pub fn give_up(&mut self) {
+        self.take_back(u64::MAX);
     }
 
     /// What is left at the end.
     pub fn close(&mut self, counted: i64) -> Option<SliceStand> {
-        self.parked = 0;
         let back = self.team.take_back(u64::MAX);
         let held_before = self.held(counted);
         // Nothing is under way any more.

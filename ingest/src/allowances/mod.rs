@@ -30,8 +30,9 @@ pub(crate) use refusal::ImportRefusal;
 use keeper::Keeper;
 use millrace_catalog::Catalog;
 use millrace_pipeline::{Admission, Pipeline, Position};
-use millrace_rows::TeamId;
+use millrace_rows::{Clock, TeamId};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use team::Team;
@@ -46,22 +47,31 @@ const WAIT: Duration = Duration::from_secs(2);
 pub struct Allowances(Arc<Shared>);
 
 /// What requests and the keeper share.
-#[derive(Debug, Default)]
 struct Shared {
     /// Those that imported something since the start.
     teams: RwLock<BTreeMap<TeamId, Arc<Team>>>,
     /// Somebody waits, or a slice runs out.
     wake: Notify,
+    clock: Arc<dyn Clock>,
 }
 
 impl Allowances {
     /// Begins to keep the slices of a node, on the runtime of the caller, which is the catalog's. To be
     /// called before anything is shipped, as what is shipped may have to be counted yet.
     #[must_use]
-    pub fn start(catalog: Catalog, pipeline: Pipeline, node: String) -> (Self, RunningAllowances) {
+    pub fn start(
+        catalog: Catalog,
+        pipeline: Pipeline,
+        node: String,
+        clock: Arc<dyn Clock>,
+    ) -> (Self, RunningAllowances) {
         // Only what is below would be released.
         let _ = pipeline.keep_historical_from(Position::FIRST);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            teams: RwLock::default(),
+            wake: Notify::default(),
+            clock,
+        });
         let (stop, stopped) = watch::channel(false);
         let keeper = Keeper::new(Arc::clone(&shared), catalog, pipeline, node);
         let task = tokio::spawn(keeper.run(stopped));
@@ -96,6 +106,14 @@ impl Allowances {
     }
 }
 
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("teams", &self.teams)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Shared {
     fn team(&self, id: TeamId) -> Arc<Team> {
         let known = self.teams.read().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +122,10 @@ impl Shared {
         }
         drop(known);
         let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(teams.entry(id).or_insert_with(|| Arc::new(Team::new(id))))
+        let team = teams
+            .entry(id)
+            .or_insert_with(|| Arc::new(Team::new(id, Arc::clone(&self.clock))));
+        Arc::clone(team)
     }
 
     fn all(&self) -> Vec<Arc<Team>> {

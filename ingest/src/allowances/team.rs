@@ -2,9 +2,10 @@
 
 use super::refusal::{ImportRefusal, Verdict};
 use millrace_pipeline::Admission;
-use millrace_rows::TeamId;
+use millrace_rows::{Clock, TeamId};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -15,7 +16,6 @@ const WAITING_MAX: usize = 1_024;
 pub type Answer = Result<Admission, ImportRefusal>;
 
 /// A project's slice on this node.
-#[derive(Debug)]
 pub struct Team {
     id: TeamId,
     /// Events that may be admitted; admissions that come to nothing go back there.
@@ -26,6 +26,9 @@ pub struct Team {
     is_low: AtomicBool,
     /// Whether events were asked for since the keeper looked.
     is_used: AtomicBool,
+    clock: Arc<dyn Clock>,
+    /// When events were last taken out of the purse to be used, by that clock.
+    used_at: AtomicI64,
     /// Touched only where the purse does not do.
     slow: Mutex<Slow>,
 }
@@ -51,14 +54,25 @@ pub struct Wanted {
     pub requests: usize,
 }
 
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Team")
+            .field("id", &self.id)
+            .field("purse", &self.purse)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Team {
-    pub fn new(id: TeamId) -> Self {
+    pub fn new(id: TeamId, clock: Arc<dyn Clock>) -> Self {
         Self {
             id,
             purse: Arc::default(),
             low: AtomicU64::default(),
             is_low: AtomicBool::default(),
             is_used: AtomicBool::default(),
+            used_at: AtomicI64::new(clock.now().0),
+            clock,
             slow: Mutex::default(),
         }
     }
@@ -117,6 +131,13 @@ impl Team {
                 Some(there.saturating_sub(events_max))
             });
         taken.unwrap_or_default().min(events_max)
+    }
+
+    /// For how long nobody took any out to use them, in microseconds. To be asked after what was
+    /// counted.
+    pub fn unused_micros(&self) -> i64 {
+        let used_at = self.used_at.load(Ordering::Acquire);
+        self.clock.now().0.saturating_sub(used_at)
     }
 
     /// Whether events were asked for since the last call.
@@ -200,6 +221,9 @@ impl Team {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |there| {
                 there.checked_sub(events)
             });
+        if taken.is_ok() {
+            self.used_at.store(self.clock.now().0, Ordering::Release);
+        }
         taken.is_ok()
     }
 

@@ -5,12 +5,15 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, MigrationState,
 };
-use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
-use millrace_rows::{Batch, EventRow, Lane, Micros, Month, RowGroup, RowKey, Table, TeamId};
+use millrace_pipeline::{Ack, Compression, Pipeline, PipelineError, PipelineOptions, Running};
+use millrace_rows::{
+    Batch, EventRow, Lane, Micros, Month, RowGroup, RowKey, SystemClock, Table, TeamId,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -92,7 +95,8 @@ impl Node {
         let log_dir = world.dir.path().join(number.to_string());
         let (pipeline, running) = open_log(&log_dir).await;
         let name = format!("node {number}");
-        let (allowances, keeper) = Allowances::start(catalog, pipeline.clone(), name);
+        let (allowances, keeper) =
+            Allowances::start(catalog, pipeline.clone(), name, Arc::new(SystemClock));
         Self {
             allowances,
             keeper,
@@ -156,6 +160,7 @@ async fn open_log(dir: &Path) -> (Pipeline, Running) {
         queue_requests_max: 100,
         queue_bytes_max: 1 << 20,
         ack: Ack::Disk,
+        compression: Compression::default(),
     };
     let started = Instant::now();
     loop {

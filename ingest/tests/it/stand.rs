@@ -291,8 +291,12 @@ async fn started(
     let arrivals = Arrivals::new(options.floor);
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let (catalog, made) = catalog(database, Arc::clone(&clock)).await;
-    let (allowances, running_allowances) =
-        Allowances::start(catalog.clone(), pipeline.clone(), "node".to_owned());
+    let (allowances, running_allowances) = Allowances::start(
+        catalog.clone(),
+        pipeline.clone(),
+        "node".to_owned(),
+        Arc::clone(&clock),
+    );
     let deps = Deps {
         keys: Keys::new(catalog.clone()),
         allowances,

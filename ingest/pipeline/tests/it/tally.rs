@@ -3,7 +3,7 @@
 
 use crate::commit::{NOVEMBER, batch, group, start};
 use millrace_log::{LogHandle, Position};
-use millrace_pipeline::{Admission, Pipeline, PipelineOptions, Refusal, Running};
+use millrace_pipeline::{Admission, Compression, Pipeline, PipelineOptions, Refusal, Running};
 use millrace_rows::{EventRow, Lane, Micros, Month, RowGroup, Table, TeamId};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -120,6 +120,7 @@ fn reopen(dir: &Path) -> (Pipeline, Running, LogHandle) {
         queue_requests_max: 8,
         queue_bytes_max: 1 << 20,
         ack: millrace_pipeline::Ack::Disk,
+        compression: Compression::default(),
     })
     .unwrap();
     let mut outputs = running.take_outputs();

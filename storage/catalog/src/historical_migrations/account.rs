@@ -66,6 +66,8 @@ pub struct SliceStand {
     pub counted: i64,
     /// Events that it was given and has neither counted nor given back.
     pub held: i64,
+    /// For so long it has let nobody use any of it, in microseconds; 0 if it does not know.
+    pub unused_micros: i64,
     /// So many more would let all requests in that wait.
     pub needed: i64,
     /// So many more would let the smallest of them in.
@@ -104,12 +106,23 @@ impl Account {
         stand: SliceStand,
         default_rate: i64,
     ) -> SliceDecision {
+        let per_minute = self.rate(default_rate);
+        if self.bucket.was_filled() {
+            // What is counted now was held until it was used.
+            let used_at = now.saturating_sub(stand.unused_micros.max(0));
+            self.fill(used_at, per_minute);
+        }
         self.count(node, stand.counted);
         let (returned, too_many) = self.hold(node, stand.held);
-        self.bucket.put_back(returned);
-        let per_minute = self.rate(default_rate);
-        let held_live = self.held(|slice| slice.is_live);
-        self.bucket.fill(now, per_minute, held_live);
+        if self.of(node).all(|slice| slice.is_live) {
+            self.bucket.put_back(returned);
+        } else {
+            // The bucket was filled as if all it had were gone. It gave that up, but for requests that
+            // were under way all the time.
+            self.bucket.take(self.held(|slice| slice.node == node));
+            self.revive(node);
+        }
+        self.fill(now, per_minute);
         let held_elsewhere = self.held(|slice| slice.is_live && slice.node != node);
         let is_wanted = self.is_wanted(node, now);
         let given = self.amount(stand, is_wanted);
@@ -130,6 +143,11 @@ impl Account {
             held_elsewhere,
             is_allowed: self.is_allowed,
         }
+    }
+
+    fn fill(&mut self, until: i64, per_minute: i64) {
+        let held_live = self.held(|slice| slice.is_live);
+        self.bucket.fill(until, per_minute, held_live);
     }
 
     /// Counts under the grants that the node holds events of, the oldest first.
@@ -277,6 +295,11 @@ impl Account {
     fn is_open(&self, id: Uuid) -> bool {
         let mut grants = self.grants.iter();
         grants.any(|grant| grant.id == id && grant.is_open)
+    }
+
+    fn revive(&mut self, node: &str) {
+        let of_node = self.slices.iter_mut().filter(|slice| slice.node == node);
+        of_node.for_each(|slice| slice.is_live = true);
     }
 
     /// The place of a node's slice, made if need be.

@@ -28,6 +28,11 @@ impl Bucket {
         at: 0,
     };
 
+    /// Whether it is not [`FULL`](Self::FULL) any more.
+    pub const fn was_filled(&self) -> bool {
+        self.per_minute > 0
+    }
+
     /// Fills it up to now. `held`: events that nodes hold. Where the rate has risen, what it adds to
     /// a full bucket is there at once.
     pub fn fill(&mut self, now: i64, per_minute: i64, held: i64) {
@@ -47,7 +52,7 @@ impl Bucket {
         self.units / UNITS_PER_EVENT
     }
 
-    /// Takes events out, that are in it.
+    /// Takes events out; those that are not in it are owed.
     pub const fn take(&mut self, events: i64) {
         self.units -= events * UNITS_PER_EVENT;
     }

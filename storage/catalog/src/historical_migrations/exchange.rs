@@ -108,7 +108,7 @@ impl Catalog {
         let transaction = self.begin().await?;
         let settled = async {
             let now = self.shared_now(&transaction).await?;
-            let mut books = Books::open(&transaction, node, now, stands.keys().copied()).await?;
+            let mut books = Books::open(&transaction, now, stands.keys().copied()).await?;
             let mut answers = BTreeMap::new();
             for (team_id, stand) in stands {
                 answers.insert(*team_id, books.settle(*team_id, node, *stand));

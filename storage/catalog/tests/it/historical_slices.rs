@@ -60,6 +60,7 @@ const fn stand(counted: i64, held: i64, needed: i64) -> SliceStand {
         counted,
         held,
         needed,
+        unused_micros: 0,
         needed_least: needed,
         stock: 0,
     }

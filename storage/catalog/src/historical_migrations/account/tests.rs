@@ -18,7 +18,12 @@ struct Node {
     /// What it was given and neither counted nor gave back, as it knows.
     held: i64,
     reported: i64,
+    /// When it last got an answer.
     heard_at: i64,
+    /// When it was last heard.
+    seen_at: i64,
+    /// When events last came in.
+    used_at: i64,
     is_up: bool,
 }
 
@@ -98,7 +103,7 @@ impl World {
         let (name, now) = (NODES[at], self.now);
         for slice in &mut self.account.slices {
             let index = NODES.iter().position(|name| *name == slice.node).unwrap();
-            slice.is_live = now - self.nodes[index].heard_at < LIVES;
+            slice.is_live = now - self.nodes[index].seen_at < LIVES;
         }
         let node = &mut self.nodes[at];
         if !node.is_up {
@@ -106,21 +111,25 @@ impl World {
             (node.available, node.held, node.is_up) = (0, 0, true);
         } else {
             node.held -= node.logged - node.reported;
+            if now - node.heard_at >= USES {
+                // It gave up what it held.
+                node.held -= node.available;
+                node.available = 0;
+            }
         }
         node.reported = node.logged;
-        node.heard_at = now;
+        node.seen_at = now;
         let stand = SliceStand {
             counted: node.logged,
             held: node.held,
+            unused_micros: now - node.used_at,
             needed,
             needed_least: needed,
             stock,
         };
-        for slice in self.account.slices.iter_mut().filter(|it| it.node == name) {
-            slice.is_live = true;
-        }
         let decision = self.account.settle(name, now, stand, RATE);
         if !is_lost {
+            node.heard_at = now;
             node.available += decision.given;
             node.held += decision.given;
             let back = decision.give_back.min(node.available);
@@ -144,6 +153,7 @@ impl World {
                 if may && node.available >= events {
                     node.available -= events;
                     node.logged += events;
+                    node.used_at = self.now;
                     self.uses.push((self.now, events));
                 }
             }

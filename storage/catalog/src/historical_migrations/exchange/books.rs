@@ -36,7 +36,6 @@ impl Books {
     /// Reads what there is of these projects, and locks it.
     pub async fn open(
         within: &DatabaseTransaction,
-        node: &str,
         now: i64,
         teams: impl Iterator<Item = TeamId>,
     ) -> Result<Self, Abort> {
@@ -51,7 +50,7 @@ impl Books {
             // What is read of a project is read behind its lock.
             let rows = lock_allowances(within, &living).await?;
             let mut grants = grants(within, &living).await?;
-            let mut of_nodes = of_nodes(within, &living, node, now).await?;
+            let mut of_nodes = of_nodes(within, &living, now).await?;
             for row in rows {
                 let organization = owners.get(&row.team_id);
                 let organization = organization.and_then(|id| organizations.get(id));
@@ -287,11 +286,10 @@ fn with_unasked(known: Vec<(migrations::Model, Grant)>, counted: i64) -> Vec<Gra
     std::iter::once(unasked).chain(approved).collect()
 }
 
-/// What nodes counted and hold, by project. `node` is the one that is just heard of.
+/// What nodes counted and hold, by project.
 async fn of_nodes(
     within: &DatabaseTransaction,
     teams: &[i64],
-    node: &str,
     now: i64,
 ) -> Result<BTreeMap<i64, Vec<Slice>>, DbErr> {
     let seen = nodes::Entity::find().all(within).await?;
@@ -304,7 +302,7 @@ async fn of_nodes(
     let mut of_nodes: BTreeMap<i64, Vec<Slice>> = BTreeMap::new();
     for row in found {
         of_nodes.entry(row.team_id).or_default().push(Slice {
-            is_live: row.node == node || live.contains(&*row.node),
+            is_live: live.contains(&*row.node),
             node: row.node,
             grant_id: row.grant_id,
             counted: row.events_counted,
