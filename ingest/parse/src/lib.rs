@@ -14,6 +14,7 @@
 //! | `key`, `skew`, `v1` | what is decided per request |
 //! | `judge` | what is decided per event |
 //! | `text`, `timestamp`, `ids` | strings, times and uuids |
+//! | `person` | what an event says of a person or a group |
 //! | `splice`, `rows` | properties and rows as they are stored |
 //! | `report`, `reporter`, `error` | what the client is told |
 
@@ -26,6 +27,7 @@ mod index;
 mod judge;
 mod key;
 mod parser;
+mod person;
 mod report;
 mod reporter;
 mod rows;

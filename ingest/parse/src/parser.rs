@@ -2,6 +2,7 @@
 
 use crate::index::Index;
 use crate::judge::{Accepted, Rules, Scratch};
+use crate::person::{self, Said};
 use crate::reporter::Reporter;
 use crate::rows::Rows;
 use crate::slow::{self, Repaired};
@@ -22,6 +23,7 @@ pub struct Parser {
     scratch: Scratch,
     splicer: Splicer,
     rows: Rows,
+    said: Said,
     /// The clients' uuids of a request, one after the other.
     uuids: Vec<u8>,
 }
@@ -184,6 +186,10 @@ impl Parser {
                         historical_migration: rules.historical,
                     };
                     self.rows.push_event(&row);
+                    if person::is_touched(spans, accepted.event) {
+                        let at = person::Place { created_at, index };
+                        self.said.put(&mut self.rows, rules, spans, accepted, at);
+                    }
                     if accepted.has_client_uuid {
                         self.uuids.extend_from_slice(accepted.uuid.as_bytes());
                     }

@@ -1,7 +1,8 @@
 //! Rows, gathered by table and month.
 
 use millrace_rows::{
-    Batch, EventRow, Lane, Micros, Month, RejectedRow, RowBuffer, RowGroup, RowKey, Table,
+    Batch, EventRow, Lane, Micros, Month, PersonUpdateRow, RejectedRow, RowBuffer, RowGroup,
+    RowKey, Table,
 };
 
 /// Keys of a group that are kept, at most.
@@ -59,6 +60,16 @@ impl Rows {
     #[cold]
     pub fn push_rejected(&mut self, row: &RejectedRow<'_>) {
         let at = self.group(Table::RejectedEvents, row.received_at);
+        if let Some(group) = self.groups.get_mut(at) {
+            row.append_to(group.bytes.end());
+            note(group, self.strides.get_mut(at), row.key());
+        }
+    }
+
+    /// Appends a row of `person_updates`.
+    #[inline(never)]
+    pub fn push_person_update(&mut self, row: &PersonUpdateRow<'_>) {
+        let at = self.group(Table::PersonUpdates, row.created_at);
         if let Some(group) = self.groups.get_mut(at) {
             row.append_to(group.bytes.end());
             note(group, self.strides.get_mut(at), row.key());

@@ -155,6 +155,8 @@ impl Present {
     pub const LIB: Self = Self(1 << 9);
     pub const LIB_VERSION: Self = Self(1 << 10);
     pub const TOUR: Self = Self(1 << 11);
+    /// What is said of the event's person.
+    pub const OF_PERSON: Self = Self(Self::SET.0 | Self::SET_ONCE.0 | Self::UNSET.0);
 
     /// Adds a name.
     #[inline]
@@ -162,7 +164,7 @@ impl Present {
         self.0 |= other.0;
     }
 
-    /// Whether a name is in the set.
+    /// Whether a name, or one of several, is in the set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -37,12 +37,13 @@ impl ClickHouse {
         let partition_column = match table {
             Table::Events => "timestamp",
             Table::RejectedEvents => "received_at",
+            Table::PersonUpdates => "created_at",
         };
         let mut sought = String::new();
         for key in keys {
             let comma = if sought.is_empty() { "" } else { "," };
             let id = match table {
-                Table::Events => format!("toUUID('{}')", key.id),
+                Table::Events | Table::PersonUpdates => format!("toUUID('{}')", key.id),
                 Table::RejectedEvents => format!("'{}'", key.id),
             };
             // Writing to a String cannot fail.

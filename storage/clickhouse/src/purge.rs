@@ -9,7 +9,7 @@ use millrace_rows::{Table, TeamId};
 use serde::Deserialize;
 
 /// Where events of a project are.
-const TABLES: [Table; 2] = [Table::Events, Table::RejectedEvents];
+const TABLES: [Table; 3] = Table::ALL;
 
 /// How much of a project is stored.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

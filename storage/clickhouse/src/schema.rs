@@ -20,7 +20,7 @@ pub(crate) struct Migration {
 }
 
 /// Every migration, in order.
-pub(crate) const MIGRATIONS: [Migration; 3] = [
+pub(crate) const MIGRATIONS: [Migration; 4] = [
     Migration {
         version: 1,
         name: "events",
@@ -35,6 +35,11 @@ pub(crate) const MIGRATIONS: [Migration; 3] = [
         version: 3,
         name: "server_runs",
         statements: |dialect| vec![server_runs(dialect)],
+    },
+    Migration {
+        version: 4,
+        name: "person_updates",
+        statements: |dialect| vec![person_updates(dialect)],
     },
 ];
 
@@ -160,6 +165,35 @@ fn rejected_events(dialect: &Dialect) -> String {
     )
 }
 
+/// In the order in which its rows are applied.
+fn person_updates(dialect: &Dialect) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {head} (\
+         team_id Int64, \
+         created_at DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)), \
+         request_id String CODEC(ZSTD(1)), \
+         `index` UInt32, \
+         uuid UUID, \
+         timestamp DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)), \
+         kind LowCardinality(String), \
+         distinct_id String CODEC(ZSTD(1)), \
+         other_id String CODEC(ZSTD(1)), \
+         person_set String CODEC(ZSTD(1)), \
+         person_set_once String CODEC(ZSTD(1)), \
+         person_unset String CODEC(ZSTD(1)), \
+         group_type LowCardinality(String), \
+         group_key String CODEC(ZSTD(1)), \
+         group_set String CODEC(ZSTD(1))\
+         ) ENGINE = {engine} \
+         PARTITION BY toYYYYMM(created_at) \
+         ORDER BY (created_at, request_id, `index`)\
+         {settings}",
+        head = dialect.head("person_updates"),
+        engine = dialect.merge_tree("", "person_updates", None),
+        settings = dialect.durability(),
+    )
+}
+
 /// Empty after every start of the server: that is its purpose.
 fn server_runs(dialect: &Dialect) -> String {
     format!(
@@ -190,6 +224,7 @@ mod tests {
         for (table, ddl) in [
             (Table::Events, events(&dialect(None))),
             (Table::RejectedEvents, rejected_events(&dialect(None))),
+            (Table::PersonUpdates, person_updates(&dialect(None))),
         ] {
             let target = table.insert_target();
             let columns = target.split(['(', ')']).nth(1).unwrap();

@@ -10,7 +10,8 @@
 //! | `table` | [`Table`]: names, column lists |
 //! | `key` | [`RowKey`]: how one stored row is found again |
 //! | `batch` | [`Batch`]: one request's rows, on their way from the parser to the log |
-//! | `event`, `rejected` | the rows, and their encoding |
+//! | `event`, `rejected`, `person` | the rows, and their encoding |
+//! | `person_id` | who nobody has merged |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
 //! | `testing` | rows read back, with the feature `testing` only |
@@ -22,6 +23,8 @@ mod clock;
 mod event;
 mod ids;
 mod key;
+mod person;
+mod person_id;
 mod rejected;
 pub mod rowbinary;
 mod table;
@@ -33,5 +36,7 @@ pub use clock::{Clock, SystemClock, TestClock};
 pub use event::EventRow;
 pub use ids::{Micros, Month, TeamId};
 pub use key::RowKey;
+pub use person::{PersonUpdateRow, UpdateKind};
+pub use person_id::{PERSON_NAMESPACE, person_id};
 pub use rejected::RejectedRow;
 pub use table::Table;

@@ -7,11 +7,13 @@ pub enum Table {
     Events,
     /// Events that were refused, with the reason, so that they can be sent again.
     RejectedEvents,
+    /// What events say of persons and groups, on its way to the catalog.
+    PersonUpdates,
 }
 
 impl Table {
     /// Every table, in the order in which they are created.
-    pub const ALL: [Self; 2] = [Self::Events, Self::RejectedEvents];
+    pub const ALL: [Self; 3] = [Self::Events, Self::RejectedEvents, Self::PersonUpdates];
 
     /// The table's name in the database.
     #[must_use]
@@ -19,6 +21,7 @@ impl Table {
         match self {
             Self::Events => "events",
             Self::RejectedEvents => "rejected_events",
+            Self::PersonUpdates => "person_updates",
         }
     }
 
@@ -34,6 +37,10 @@ impl Table {
             Self::RejectedEvents => {
                 "rejected_events(team_id,received_at,request_id,`index`,code,attr,detail,raw,historical_migration)"
             }
+            Self::PersonUpdates => {
+                "person_updates(team_id,created_at,request_id,`index`,uuid,timestamp,kind,distinct_id,other_id,\
+                 person_set,person_set_once,person_unset,group_type,group_key,group_set)"
+            }
         }
     }
 
@@ -41,7 +48,7 @@ impl Table {
     #[must_use]
     pub const fn key_columns(self) -> (&'static str, &'static str) {
         match self {
-            Self::Events => ("uuid", "created_at"),
+            Self::Events | Self::PersonUpdates => ("uuid", "created_at"),
             Self::RejectedEvents => ("request_id", "received_at"),
         }
     }

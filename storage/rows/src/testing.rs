@@ -39,6 +39,27 @@ pub struct Rejected {
     pub historical_migration: bool,
 }
 
+/// A row of `person_updates`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named after their columns")]
+pub struct PersonUpdate {
+    pub team_id: i64,
+    pub created_at: Micros,
+    pub request_id: String,
+    pub index: u32,
+    pub uuid: Uuid,
+    pub timestamp: Micros,
+    pub kind: String,
+    pub distinct_id: String,
+    pub other_id: String,
+    pub person_set: String,
+    pub person_set_once: String,
+    pub person_unset: String,
+    pub group_type: String,
+    pub group_key: String,
+    pub group_set: String,
+}
+
 /// The rows of `events` that `bytes` are; panics if they are none.
 #[must_use]
 pub fn events(bytes: &[u8]) -> Vec<Event> {
@@ -67,6 +88,28 @@ pub fn rejected(bytes: &[u8]) -> Vec<Rejected> {
         detail: input.text(),
         raw: input.text(),
         historical_migration: input.flag(),
+    })
+}
+
+/// The rows of `person_updates` that `bytes` are; panics if they are none.
+#[must_use]
+pub fn person_updates(bytes: &[u8]) -> Vec<PersonUpdate> {
+    rows(bytes, |input| PersonUpdate {
+        team_id: input.i64(),
+        created_at: Micros(input.i64()),
+        request_id: input.text(),
+        index: u32::from_le_bytes(input.array()),
+        uuid: input.uuid(),
+        timestamp: Micros(input.i64()),
+        kind: input.text(),
+        distinct_id: input.text(),
+        other_id: input.text(),
+        person_set: input.text(),
+        person_set_once: input.text(),
+        person_unset: input.text(),
+        group_type: input.text(),
+        group_key: input.text(),
+        group_set: input.text(),
     })
 }
 

@@ -8,6 +8,8 @@ mod names;
 mod objects;
 mod time;
 
+pub use names::{NAME_CHARS_MAX, is_illegal};
+
 use crate::ids;
 use crate::span::{EventSpans, Kind, Span};
 use crate::text;
@@ -103,7 +105,7 @@ impl<'b> Rules<'b> {
         let event = self.event(spans, &mut scratch.event)?;
         let distinct_id = self.distinct_id(spans, &mut scratch.distinct_id)?;
         let mut remarks = Remarks {
-            illegal_distinct_id: names::is_illegal(distinct_id),
+            illegal_distinct_id: is_illegal(distinct_id),
             ..Remarks::default()
         };
         let (timestamp, said) = self.timestamp(spans, &mut scratch.other, &mut remarks)?;

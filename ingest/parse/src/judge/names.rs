@@ -5,7 +5,7 @@ use crate::span::{EventSpans, Kind, Span};
 use crate::text;
 
 /// Characters of an event's name and of a distinct id, at most.
-const NAME_CHARS_MAX: usize = 200;
+pub const NAME_CHARS_MAX: usize = 200;
 
 impl<'b> Rules<'b> {
     #[inline]
@@ -132,7 +132,7 @@ enum Problem {
 /// Whether an id is one that many clients send by mistake, so that it is nobody's: the event is
 /// stored, but says nothing of a person.
 #[inline]
-pub(super) fn is_illegal(distinct_id: &str) -> bool {
+pub fn is_illegal(distinct_id: &str) -> bool {
     const ILLEGAL: [&str; 20] = [
         "0",
         "00000000-0000-0000-0000-000000000000",

@@ -16,6 +16,7 @@ mod edges;
 mod fields;
 mod model;
 mod odd_json;
+mod person;
 mod properties;
 mod report;
 mod sdk;

@@ -1,7 +1,7 @@
 //! Sending bodies, reading rows.
 
 use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parsed, Parser, Project, Protocol};
-use millrace_rows::testing::{self, Event, Rejected};
+use millrace_rows::testing::{self, Event, PersonUpdate, Rejected};
 use millrace_rows::{Batch, Micros, Table, TeamId};
 use uuid::Uuid;
 
@@ -98,6 +98,10 @@ pub fn events(batch: &Batch) -> Vec<Event> {
 
 pub fn rejected(batch: &Batch) -> Vec<Rejected> {
     rows(batch, Table::RejectedEvents, testing::rejected)
+}
+
+pub fn person_updates(batch: &Batch) -> Vec<PersonUpdate> {
+    rows(batch, Table::PersonUpdates, testing::person_updates)
 }
 
 fn rows<T>(batch: &Batch, table: Table, read: impl Fn(&[u8]) -> Vec<T>) -> Vec<T> {

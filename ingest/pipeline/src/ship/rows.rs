@@ -129,7 +129,9 @@ fn column(name: &str) -> Option<Column> {
         "timestamp" => Column::Fixed(8),
         "index" => Column::Fixed(4),
         "historical_migration" => Column::Fixed(1),
-        "event" | "properties" | "distinct_id" | "code" | "attr" | "detail" | "raw" => Column::Text,
+        "event" | "properties" | "distinct_id" | "code" | "attr" | "detail" | "raw" | "kind"
+        | "other_id" | "person_set" | "person_set_once" | "person_unset" | "group_type"
+        | "group_key" | "group_set" => Column::Text,
         _ => return None,
     })
 }
@@ -163,7 +165,7 @@ fn uuid(bytes: [u8; 16]) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_rows::{EventRow, RejectedRow, Table, TeamId};
+    use millrace_rows::{EventRow, PersonUpdateRow, RejectedRow, Table, TeamId, UpdateKind};
 
     fn event(name: &str, n: u128) -> (Vec<u8>, RowKey) {
         let row = EventRow {
@@ -207,6 +209,31 @@ mod tests {
         rejected.append_to(&mut bytes);
         let layout = Layout::of(Table::RejectedEvents.insert_target()).unwrap();
         assert_eq!(layout.rows(&bytes).unwrap()[0].key, Some(rejected.key()));
+    }
+
+    #[test]
+    fn rows_of_persons_are_found_by_their_events() {
+        let update = PersonUpdateRow {
+            team_id: TeamId(1),
+            created_at: Micros(77),
+            request_id: Uuid::from_u128(8),
+            index: 3,
+            uuid: Uuid::from_u128(9),
+            timestamp: Micros(5),
+            kind: UpdateKind::Alias,
+            distinct_id: "d",
+            other_id: "o",
+            person_set: b"{}",
+            person_set_once: b"",
+            person_unset: b"",
+            group_type: "",
+            group_key: "",
+            group_set: b"",
+        };
+        let mut bytes = Vec::new();
+        update.append_to(&mut bytes);
+        let layout = Layout::of(Table::PersonUpdates.insert_target()).unwrap();
+        assert_eq!(layout.rows(&bytes).unwrap()[0].key, Some(update.key()));
     }
 
     #[test]

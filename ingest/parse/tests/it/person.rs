@@ -1,0 +1,259 @@
+//! What events say of persons and groups.
+
+use crate::support::{KEY, NOW, REQUEST, TEAM, accepted, facts, person_updates};
+use millrace_parse::Protocol;
+use millrace_rows::Micros;
+use millrace_rows::testing::PersonUpdate;
+use uuid::Uuid;
+
+const UUID: &str = "0191f99b-b499-70c4-9505-90a47f19f05a";
+
+/// What one event says; its name, id, properties and further fields given.
+fn said(event: &str, distinct_id: &str, properties: &str, fields: &str) -> Option<PersonUpdate> {
+    let body = format!(
+        r#"{{"api_key":"{KEY}","batch":[{{"event":"x","distinct_id":"x"}},
+        {{"event":"{event}","distinct_id":"{distinct_id}","uuid":"{UUID}",
+        "timestamp":"1970-01-01T00:00:05Z","properties":{properties}{fields}}}]}}"#
+    );
+    let parsed = accepted(body, &facts());
+    assert_eq!(parsed.accepted, 2, "{:?}", parsed.report);
+    let mut rows = person_updates(&parsed.batch);
+    assert!(rows.len() <= 1);
+    rows.pop()
+}
+
+fn row() -> PersonUpdate {
+    PersonUpdate {
+        team_id: TEAM.0,
+        created_at: NOW,
+        request_id: REQUEST.to_string(),
+        index: 1,
+        uuid: Uuid::parse_str(UUID).unwrap(),
+        timestamp: Micros(5_000_000),
+        kind: "properties".to_owned(),
+        ..PersonUpdate::default()
+    }
+}
+
+#[test]
+fn properties_of_persons_are_taken_as_they_were_sent() {
+    let properties = r#"{"$set":{"a": 1e400},"b":1,"$set_once":{"c":"\ud800"},"$unset":["d"]}"#;
+    let expected = PersonUpdate {
+        distinct_id: "d".to_owned(),
+        person_set: r#"{"a": 1e400}"#.to_owned(),
+        person_set_once: r#"{"c":"\ud800"}"#.to_owned(),
+        person_unset: r#"["d"]"#.to_owned(),
+        ..row()
+    };
+    assert_eq!(said("e", "d", properties, ""), Some(expected));
+}
+
+#[test]
+fn what_is_beside_the_properties_counts_unless_it_is_within() {
+    let beside = r#","$set":{"a":1},"$set_once":{"b":1},"$unset":{"c":1}"#;
+    let table = [
+        ("{}", [r#"{"a":1}"#, r#"{"b":1}"#, r#"{"c":1}"#]),
+        (
+            r#"{"$set":{"a":2},"\u0024unset":["e"]}"#,
+            [r#"{"a":2}"#, r#"{"b":1}"#, r#"["e"]"#],
+        ),
+        (r#"{"$set":7,"$set_once":null}"#, ["", "", r#"{"c":1}"#]),
+    ];
+    for (properties, expected) in table {
+        let row = said("e", "d", properties, beside).unwrap();
+        let found = [row.person_set, row.person_set_once, row.person_unset];
+        assert_eq!(found, expected, "{properties}");
+    }
+}
+
+#[test]
+fn most_events_say_nothing() {
+    let table = [
+        (
+            "$pageview",
+            "d",
+            r#"{"a":{"$set":{"b":1}},"$groups":{"g":"k"}}"#,
+        ),
+        ("e", "d", r#"{"$set":{},"$set_once":{},"$unset":[]}"#),
+        ("e", "d", r#"{"$set":"a","$set_once":[1],"$unset":"c"}"#),
+        ("e", "undefined", r#"{"$set":{"a":1}}"#),
+        ("$identify", "0", r#"{"$anon_distinct_id":"a"}"#),
+        ("$exception", "d", r#"{"$set":{"a":1}}"#),
+        ("$$heatmap", "d", r#"{"$set":{"a":1}}"#),
+        (
+            "e",
+            "d",
+            r#"{"$set":{"a":1},"$process_person_profile":false}"#,
+        ),
+        (
+            "$identify",
+            "d",
+            r#"{"$anon_distinct_id":"a","$process_person_profile":false}"#,
+        ),
+        ("$groupidentify", "d", r#"{"$group_type":"t"}"#),
+        (
+            "$groupidentify",
+            "d",
+            r#"{"$group_type":"","$group_key":"k"}"#,
+        ),
+        (
+            "$groupidentify",
+            "d",
+            r#"{"$group_type":"t","$group_key":"k","$group_set":[]}"#,
+        ),
+    ];
+    for (event, distinct_id, properties) in table {
+        assert_eq!(
+            said(event, distinct_id, properties, ""),
+            None,
+            "{event} {properties}"
+        );
+    }
+    let long = format!(
+        r#"{{"$group_type":"t","$group_key":"{}"}}"#,
+        "k".repeat(401)
+    );
+    assert_eq!(said("$groupidentify", "d", &long, ""), None);
+}
+
+#[test]
+fn only_false_keeps_persons_out() {
+    for value in ["true", "null", r#""false""#, "0"] {
+        let properties = format!(r#"{{"$set":{{"a":1}},"$process_person_profile":{value}}}"#);
+        assert!(said("e", "d", &properties, "").is_some(), "{value}");
+    }
+}
+
+/// Event, properties, kind, other id.
+const MERGES: &[[&str; 4]] = &[
+    [
+        "$identify",
+        r#"{"$anon_distinct_id":" a "}"#,
+        "identify",
+        "a",
+    ],
+    [
+        "$identify",
+        r#"{"\ud800":1,"$anon_distinct_id":12}"#,
+        "identify",
+        "12",
+    ],
+    [
+        "$identify",
+        r#"{"$anon_distinct_id":"x","$anon_distinct_id":"y"}"#,
+        "identify",
+        "y",
+    ],
+    ["$create_alias", r#"{"alias":"\u0061"}"#, "alias", "a"],
+    ["$merge_dangerously", r#"{"alias":"a"}"#, "merge", "a"],
+    // Without another id that may be somebody's they only say that the person is there.
+    ["$identify", "{}", "properties", ""],
+    [
+        "$identify",
+        r#"{"$anon_distinct_id":"d"}"#,
+        "properties",
+        "",
+    ],
+    [
+        "$identify",
+        r#"{"$anon_distinct_id":"Guest"}"#,
+        "properties",
+        "",
+    ],
+    [
+        "$identify",
+        r#"{"$anon_distinct_id":"'null'"}"#,
+        "properties",
+        "",
+    ],
+    [
+        "$create_alias",
+        r#"{"alias":"\"undefined\""}"#,
+        "properties",
+        "",
+    ],
+    ["$create_alias", r#"{"alias":"\"\""}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":"a\u0000"}"#, "properties", ""],
+    ["$create_alias", r#"{"alias":["a"]}"#, "properties", ""],
+    [
+        "$merge_dangerously",
+        r#"{"alias":"\ud800"}"#,
+        "properties",
+        "",
+    ],
+];
+
+#[test]
+fn merges_name_the_other_id() {
+    for [event, properties, kind, other_id] in MERGES {
+        let expected = PersonUpdate {
+            kind: kind.to_string(),
+            distinct_id: "d".to_owned(),
+            other_id: other_id.to_string(),
+            ..row()
+        };
+        assert_eq!(
+            said(event, "d", properties, ""),
+            Some(expected),
+            "{event} {properties}"
+        );
+    }
+    let long = format!(r#"{{"alias":"{}"}}"#, "a".repeat(201));
+    assert_eq!(
+        said("$create_alias", "d", &long, "").unwrap().kind,
+        "properties"
+    );
+}
+
+#[test]
+fn groups_are_described_under_both_spellings() {
+    for event in ["$groupidentify", "$group_identify"] {
+        for (set, expected) in [
+            ("", ""),
+            (r#","$group_set":null"#, ""),
+            (r#","$group_set":{"n":1}"#, r#"{"n":1}"#),
+        ] {
+            let properties = format!(r#"{{"$group_type":"company","$group_key":7{set}}}"#);
+            let expected = PersonUpdate {
+                group_type: "company".to_owned(),
+                group_key: "7".to_owned(),
+                group_set: expected.to_owned(),
+                ..row()
+            };
+            assert_eq!(said(event, "d", &properties, ""), Some(expected));
+        }
+    }
+    let both = r#"{"$group_type":"t","$group_key":"k","$set":{"a":1}}"#;
+    let row = said("$groupidentify", "d", both, "").unwrap();
+    assert_eq!(
+        (row.distinct_id, row.group_key),
+        ("d".to_owned(), "k".to_owned())
+    );
+}
+
+#[test]
+fn the_options_of_v1_keep_persons_out() {
+    let protocol = Protocol::V1 {
+        key: KEY,
+        sent_at: None,
+        sdk_info: None,
+    };
+    let v1 = facts();
+    let v1 = millrace_parse::Facts { protocol, ..v1 };
+    for (option, properties, count) in [
+        ("false", "", 0),
+        ("true", "", 1),
+        ("false", r#","$process_person_profile":true"#, 1),
+    ] {
+        let body = format!(
+            r#"{{"batch":[{{"event":"e","distinct_id":"d","uuid":"{UUID}","timestamp":"2026-11-20T15:38:18Z",
+            "options":{{"process_person_profile":{option}}},"properties":{{"$set":{{"a":1}}{properties}}}}}]}}"#
+        );
+        let parsed = accepted(body, &v1);
+        assert_eq!(
+            person_updates(&parsed.batch).len(),
+            count,
+            "{option} {properties}"
+        );
+    }
+}
