@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// The lease of whoever runs batch exports.
 pub const EXPORTS_LEASE: &str = "batch_exports";
+/// The lease of whoever applies what events say of persons.
+pub const PERSONS_LEASE: &str = "persons";
 
 impl Catalog {
     /// Takes a lease that nobody holds, or extends one's own, for so long from now. `false`:

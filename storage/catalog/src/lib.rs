@@ -12,6 +12,7 @@
 //! | `batch_exports` | what is exported where, and how it went |
 //! | `secrets` | what must be read again, encrypted; no I/O |
 //! | `ingest_nodes` | who takes events, and how far each has shipped |
+//! | `persons` | persons and groups, and what events make of them |
 //! | `historical_migrations` | imports: asked for, decided, counted |
 //! | [`leases`] | what one process at a time does |
 //! | `invites` | inviting and accepting |
@@ -59,6 +60,7 @@ mod names;
 mod organizations;
 mod page;
 mod personal_keys;
+mod persons;
 mod place;
 mod plugins;
 mod projects;
@@ -120,6 +122,10 @@ pub use millrace_rows::TeamId;
 pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
+pub use persons::{
+    AppliedUpdates, ChangedGroup, ChangedId, ChangedPerson, PersonProgress, PersonUpdate, Tally,
+    UpdatePlace,
+};
 pub use plugins::{
     Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFields,
     PluginFiles, PluginRelease, PluginSetting, PluginUse, PluginWriter, SeenPlugin,

@@ -24,6 +24,7 @@ mod m0018_plugin_secret_keys;
 mod m0019_latest_runs;
 mod m0020_ingest_nodes;
 mod m0021_export_engine;
+mod m0022_persons;
 mod m0025_historical_allowances;
 mod m0026_forgotten_runs;
 
@@ -61,6 +62,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0019_latest_runs::Migration),
             Box::new(m0020_ingest_nodes::Migration),
             Box::new(m0021_export_engine::Migration),
+            Box::new(m0022_persons::Migration),
             Box::new(m0025_historical_allowances::Migration),
             Box::new(m0026_forgotten_runs::Migration),
         ]

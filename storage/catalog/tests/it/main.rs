@@ -34,6 +34,7 @@ mod organization_changes;
 mod organizations;
 mod own_keys;
 mod personal_keys;
+mod persons;
 mod plugins;
 mod project_keys;
 mod projects;

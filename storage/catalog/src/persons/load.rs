@@ -1,0 +1,189 @@
+//! What updates need of the tables.
+
+use super::registers::Registers;
+use super::update::PersonUpdate;
+use super::world::{Group, Person, Properties, World};
+use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
+use millrace_rows::UpdateKind;
+use sea_orm::{
+    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder, Value,
+};
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
+use uuid::Uuid;
+
+/// Rows that are asked for, or written, in one statement.
+pub(super) const SLICE: usize = 500;
+
+/// Loads what is not there yet; answers how many bytes of properties came.
+pub(super) async fn load(
+    within: &DatabaseTransaction,
+    world: &mut World,
+    updates: &[&PersonUpdate],
+) -> Result<usize, DbErr> {
+    load_ids(within, world, updates).await?;
+    let bytes = load_persons(within, world, updates).await?;
+    load_types(within, world, updates).await?;
+    Ok(bytes + load_groups(within, world, updates).await?)
+}
+
+/// The ids that an update names, as keys.
+fn ids_of(update: &PersonUpdate) -> impl Iterator<Item = (i64, String)> {
+    let own = Some(&update.distinct_id).filter(|id| !id.is_empty());
+    let merges = update.kind != UpdateKind::Properties && own.is_some();
+    let other = merges.then_some(&update.other_id);
+    let both = own.into_iter().chain(other);
+    both.map(|id| (update.team_id.0, id.clone()))
+}
+
+async fn load_ids(
+    within: &DatabaseTransaction,
+    world: &mut World,
+    updates: &[&PersonUpdate],
+) -> Result<(), DbErr> {
+    let named = updates.iter().flat_map(|update| ids_of(update));
+    let wanted = distinct(named.filter(|key| !world.ids.contains_key(key)));
+    for slice in wanted.chunks(SLICE) {
+        let condition = any_of(ids::Column::TeamId, ids::Column::DistinctId, slice);
+        let found = ids::Entity::find().filter(condition).all(within).await?;
+        for key in slice {
+            world.ids.insert(key.clone(), None);
+        }
+        for row in found {
+            let key = (row.team_id, row.distinct_id);
+            world.ids.insert(key, Some(row.person_id));
+        }
+    }
+    Ok(())
+}
+
+async fn load_persons(
+    within: &DatabaseTransaction,
+    world: &mut World,
+    updates: &[&PersonUpdate],
+) -> Result<usize, DbErr> {
+    let named = updates.iter().flat_map(|update| ids_of(update));
+    let named = named.filter_map(|(team, id)| Some((team, world.person_of(team, &id)?)));
+    let wanted = distinct(named.filter(|key| !world.persons.contains_key(key)));
+    let mut bytes = 0;
+    for slice in wanted.chunks(SLICE) {
+        let condition = any_of(persons::Column::TeamId, persons::Column::Id, slice);
+        for row in persons::Entity::find()
+            .filter(condition)
+            .all(within)
+            .await?
+        {
+            bytes += row.properties.len();
+            let person = Person {
+                created_at: row.created_at.0,
+                is_identified: row.is_identified,
+                is_deleted: row.is_deleted,
+                properties: properties(&row.properties)?,
+            };
+            world.persons.insert((row.team_id, row.id), person);
+        }
+    }
+    Ok(bytes)
+}
+
+async fn load_types(
+    within: &DatabaseTransaction,
+    world: &mut World,
+    updates: &[&PersonUpdate],
+) -> Result<(), DbErr> {
+    let with_groups = updates.iter().filter(|it| !it.group_type.is_empty());
+    let teams = with_groups.map(|update| update.team_id.0);
+    let wanted = distinct(teams.filter(|team| !world.group_types.contains_key(team)));
+    for slice in wanted.chunks(SLICE) {
+        let found = group_types::Entity::find()
+            .filter(group_types::Column::TeamId.is_in(slice.iter().copied()))
+            .order_by_asc(group_types::Column::Position)
+            .all(within)
+            .await?;
+        for row in found {
+            let types = world.group_types.entry(row.team_id).or_default();
+            types.push(row.name);
+        }
+    }
+    Ok(())
+}
+
+async fn load_groups(
+    within: &DatabaseTransaction,
+    world: &mut World,
+    updates: &[&PersonUpdate],
+) -> Result<usize, DbErr> {
+    let with_groups = updates.iter().filter(|it| !it.group_type.is_empty());
+    let named = with_groups.map(|update| {
+        let (team, kind) = (update.team_id.0, update.group_type.clone());
+        (team, kind, update.group_key.clone())
+    });
+    let wanted = distinct(named.filter(|key| !world.groups.contains_key(key)));
+    let mut bytes = 0;
+    for slice in wanted.chunks(SLICE) {
+        let mut of_type: BTreeMap<(i64, &str), Vec<&str>> = BTreeMap::new();
+        for (team, kind, key) in slice {
+            of_type.entry((*team, kind)).or_default().push(key);
+        }
+        let mut condition = Condition::any();
+        for ((team, kind), keys) in of_type {
+            condition = condition.add(
+                Condition::all()
+                    .add(groups::Column::TeamId.eq(team))
+                    .add(groups::Column::GroupType.eq(kind))
+                    .add(groups::Column::GroupKey.is_in(keys)),
+            );
+        }
+        for key in slice {
+            world.groups.insert(key.clone(), None);
+        }
+        for row in groups::Entity::find().filter(condition).all(within).await? {
+            bytes += row.properties.len();
+            let group = Group {
+                created_at: row.created_at.0,
+                properties: properties(&row.properties)?,
+            };
+            let key = (row.team_id, row.group_type, row.group_key);
+            world.groups.insert(key, Some(group));
+        }
+    }
+    Ok(bytes)
+}
+
+fn properties(text: &str) -> Result<Properties, DbErr> {
+    let registers = Registers::parse(text);
+    let registers = registers.map_err(|error| DbErr::Type(error.to_string()))?;
+    Ok(Properties::new(registers))
+}
+
+/// The rows of these keys: those of a project at a time, so that both databases use the index.
+pub(super) fn any_of<C: ColumnTrait, K: Clone + Into<Value>>(
+    team: C,
+    column: C,
+    keys: &[(i64, K)],
+) -> Condition {
+    let mut of_team: BTreeMap<i64, Vec<K>> = BTreeMap::new();
+    for (team, key) in keys {
+        of_team.entry(*team).or_default().push(key.clone());
+    }
+    let mut condition = Condition::any();
+    for (number, keys) in of_team {
+        let both = Condition::all().add(team.eq(number));
+        condition = condition.add(both.add(column.is_in(keys)));
+    }
+    condition
+}
+
+fn distinct<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> Vec<K> {
+    let keys: HashSet<K> = keys.collect();
+    keys.into_iter().collect()
+}
+
+/// The ids of persons, as they are kept.
+pub(super) async fn ids_of_persons(
+    within: &DatabaseTransaction,
+    persons: &[(i64, Uuid)],
+) -> Result<Vec<ids::Model>, DbErr> {
+    let condition = any_of(ids::Column::TeamId, ids::Column::PersonId, persons);
+    ids::Entity::find().filter(condition).all(within).await
+}

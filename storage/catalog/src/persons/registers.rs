@@ -1,0 +1,195 @@
+//! Properties that remember when they were written, so that events may come in any order.
+//!
+//! A key has the newest of all writes (`$set`, or `$unset`, which leaves a tombstone) and the oldest
+//! `$set_once` that is newer than that write. The value is the write's; where that is a tombstone or
+//! missing, it is the `$set_once`'s. "Newer" is by the events' own time; of two events at the same
+//! microsecond the one with the greater uuid counts as the newer one, so that an event that is sent
+//! again changes nothing.
+//!
+//! A `$set_once` that is passed over because an older one holds is forgotten: an `$unset` that
+//! arrives late, from between the two, leaves the key without a value.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use uuid::Uuid;
+
+/// When something was written, and by which event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stamp {
+    /// Microseconds since 1970.
+    pub at: i64,
+    pub by: Uuid,
+}
+
+/// All keys of one person or group.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Registers(BTreeMap<String, Register>);
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Register {
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    write: Option<Write>,
+    /// Newer than `write`.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    once: Option<Write>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Write {
+    #[serde(rename = "t")]
+    at: i64,
+    #[serde(rename = "u")]
+    by: Uuid,
+    /// JSON text, which may be `null`; none is a tombstone.
+    #[serde(
+        rename = "v",
+        default,
+        deserialize_with = "whatever_is_there",
+        skip_serializing_if = "Option::is_none"
+    )]
+    value: Option<Box<RawValue>>,
+}
+
+/// `null` is a value, too.
+fn whatever_is_there<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Write {
+    fn new(stamp: Stamp, value: Option<&RawValue>) -> Self {
+        Self {
+            at: stamp.at,
+            by: stamp.by,
+            value: value.map(ToOwned::to_owned),
+        }
+    }
+
+    const fn stamp(&self) -> Stamp {
+        Stamp {
+            at: self.at,
+            by: self.by,
+        }
+    }
+}
+
+impl Register {
+    fn value(&self) -> Option<&RawValue> {
+        let written = self.write.as_ref().and_then(|write| write.value.as_ref());
+        let either = written.or_else(|| self.once.as_ref()?.value.as_ref());
+        either.map(AsRef::as_ref)
+    }
+
+    /// Takes a write if it is the newest.
+    fn put(&mut self, write: Write) -> bool {
+        let stamp = write.stamp();
+        if self.write.as_ref().is_some_and(|it| it.stamp() >= stamp) {
+            return false;
+        }
+        self.write = Some(write);
+        if self.once.as_ref().is_some_and(|it| it.stamp() <= stamp) {
+            self.once = None;
+        }
+        true
+    }
+
+    /// Takes a `$set_once` if nothing is newer and nothing of its kind older.
+    fn put_once(&mut self, once: Write) -> bool {
+        let stamp = once.stamp();
+        let is_passed_over = self.write.as_ref().is_some_and(|it| it.stamp() >= stamp)
+            || self.once.as_ref().is_some_and(|it| it.stamp() <= stamp);
+        if is_passed_over {
+            return false;
+        }
+        self.once = Some(once);
+        true
+    }
+
+    fn bytes(&self) -> usize {
+        let of = |write: &Option<Write>| match write {
+            Some(Write { value, .. }) => 80 + value.as_ref().map_or(0, |it| it.get().len()),
+            None => 0,
+        };
+        of(&self.write) + of(&self.once)
+    }
+}
+
+impl Registers {
+    /// As it was kept.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// As it is kept.
+    pub fn to_text(&self) -> String {
+        // Keys are texts, so that this cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The properties as one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = String::from("{");
+        for (key, register) in &self.0 {
+            if let Some(value) = register.value() {
+                if json.len() > 1 {
+                    json.push(',');
+                }
+                json.push_str(&serde_json::to_string(key).unwrap_or_default());
+                json.push(':');
+                json.push_str(value.get());
+            }
+        }
+        json.push('}');
+        json
+    }
+
+    /// Roughly how long its text is, in bytes.
+    pub fn bytes(&self) -> usize {
+        let keys = self.0.iter();
+        keys.map(|(key, register)| key.len() + register.bytes())
+            .sum()
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|it| it.value().is_some())
+    }
+
+    /// `$set`. Answers whether it changed anything, as do the next two.
+    pub fn set(&mut self, key: &str, stamp: Stamp, value: &RawValue) -> bool {
+        self.register(key).put(Write::new(stamp, Some(value)))
+    }
+
+    /// `$unset`.
+    pub fn unset(&mut self, key: &str, stamp: Stamp) -> bool {
+        self.register(key).put(Write::new(stamp, None))
+    }
+
+    /// `$set_once`.
+    pub fn set_once(&mut self, key: &str, stamp: Stamp, value: &RawValue) -> bool {
+        self.register(key).put_once(Write::new(stamp, Some(value)))
+    }
+
+    /// Takes all of another's, as if everything had been written here.
+    pub fn merge(&mut self, other: Self) {
+        for (key, register) in other.0 {
+            match self.0.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(register);
+                }
+                Entry::Occupied(mut entry) => {
+                    let own = entry.get_mut();
+                    register.write.map(|write| own.put(write));
+                    register.once.map(|once| own.put_once(once));
+                }
+            }
+        }
+    }
+
+    fn register(&mut self, key: &str) -> &mut Register {
+        self.0.entry(key.to_owned()).or_default()
+    }
+}

@@ -1,0 +1,157 @@
+//! What updates have changed, back into the tables.
+
+use super::load::{SLICE, ids_of_persons};
+use super::world::World;
+use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
+use crate::time::UtcTime;
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
+use std::collections::HashSet;
+use std::hash::Hash;
+
+/// Writes all that has changed, as this step.
+pub(super) async fn save(
+    within: &DatabaseTransaction,
+    mut world: World,
+    version: i64,
+) -> Result<(), DbErr> {
+    move_ids(within, &mut world).await?;
+    save_persons(within, &world, version).await?;
+    save_ids(within, &world, version).await?;
+    save_types(within, &world).await?;
+    save_groups(within, &world, version).await
+}
+
+/// Takes along the ids of persons that became part of others, also those that no update named.
+async fn move_ids(within: &DatabaseTransaction, world: &mut World) -> Result<(), DbErr> {
+    let sources = sorted(world.moved.keys().copied().collect());
+    for slice in sources.chunks(SLICE) {
+        for row in ids_of_persons(within, slice).await? {
+            let key = (row.team_id, row.distinct_id);
+            world.ids.entry(key.clone()).or_insert(Some(row.person_id));
+            world.changed_ids.insert(key);
+        }
+    }
+    Ok(())
+}
+
+async fn save_persons(
+    within: &DatabaseTransaction,
+    world: &World,
+    version: i64,
+) -> Result<(), DbErr> {
+    let keys = sorted(world.changed_persons.clone());
+    let mut again = OnConflict::columns([persons::Column::TeamId, persons::Column::Id]);
+    again.update_columns([
+        persons::Column::CreatedAt,
+        persons::Column::IsIdentified,
+        persons::Column::IsDeleted,
+        persons::Column::Properties,
+        persons::Column::Version,
+    ]);
+    for slice in keys.chunks(SLICE) {
+        let rows = slice.iter().filter_map(|key| {
+            let person = world.persons.get(key)?;
+            let row = persons::Model {
+                team_id: key.0,
+                id: key.1,
+                created_at: UtcTime(person.created_at),
+                is_identified: person.is_identified,
+                is_deleted: person.is_deleted,
+                properties: person.properties.registers.to_text(),
+                version,
+            };
+            Some(row.into_active_model())
+        });
+        persons::Entity::insert_many(rows)
+            .on_conflict(again.clone())
+            .exec_without_returning(within)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn save_ids(within: &DatabaseTransaction, world: &World, version: i64) -> Result<(), DbErr> {
+    let keys = sorted(world.changed_ids.clone());
+    let mut again = OnConflict::columns([ids::Column::TeamId, ids::Column::DistinctId]);
+    again.update_columns([ids::Column::PersonId, ids::Column::Version]);
+    for slice in keys.chunks(SLICE) {
+        let rows = slice.iter().filter_map(|(team, distinct_id)| {
+            let row = ids::Model {
+                team_id: *team,
+                distinct_id: distinct_id.clone(),
+                person_id: world.person_of(*team, distinct_id)?,
+                version,
+            };
+            Some(row.into_active_model())
+        });
+        ids::Entity::insert_many(rows)
+            .on_conflict(again.clone())
+            .exec_without_returning(within)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn save_types(within: &DatabaseTransaction, world: &World) -> Result<(), DbErr> {
+    for (team, name) in sorted(world.changed_types.clone()) {
+        let types = world.group_types.get(&team).into_iter().flatten();
+        let Some((_, position)) = types.zip(0_i16..).find(|(known, _)| **known == name) else {
+            continue;
+        };
+        let row = group_types::Model {
+            team_id: team,
+            name,
+            position,
+        };
+        group_types::Entity::insert(row.into_active_model())
+            .exec_without_returning(within)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn save_groups(
+    within: &DatabaseTransaction,
+    world: &World,
+    version: i64,
+) -> Result<(), DbErr> {
+    let keys = sorted(world.changed_groups.clone());
+    let mut again = OnConflict::columns([
+        groups::Column::TeamId,
+        groups::Column::GroupType,
+        groups::Column::GroupKey,
+    ]);
+    again.update_columns([
+        groups::Column::CreatedAt,
+        groups::Column::Properties,
+        groups::Column::Version,
+    ]);
+    for slice in keys.chunks(SLICE) {
+        let rows = slice.iter().filter_map(|key| {
+            let group = world.groups.get(key)?.as_ref()?;
+            let (team_id, group_type, group_key) = key.clone();
+            let row = groups::Model {
+                team_id,
+                group_type,
+                group_key,
+                created_at: UtcTime(group.created_at),
+                properties: group.properties.registers.to_text(),
+                version,
+            };
+            Some(row.into_active_model())
+        });
+        groups::Entity::insert_many(rows)
+            .on_conflict(again.clone())
+            .exec_without_returning(within)
+            .await?;
+    }
+    Ok(())
+}
+
+/// In the order of the index, where neighbours are written together.
+fn sorted<K: Ord + Hash>(keys: HashSet<K>) -> Vec<K> {
+    let mut keys: Vec<K> = keys.into_iter().collect();
+    keys.sort_unstable();
+    keys
+}

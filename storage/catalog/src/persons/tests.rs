@@ -1,0 +1,112 @@
+//! Properties in any order.
+
+use super::registers::{Registers, Stamp};
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Set(u8),
+    Once(u8),
+    Unset,
+}
+
+/// Key, time, act. `x` is never set once, `y` never unset.
+fn acts() -> impl Strategy<Value = Vec<(&'static str, i64, Act)>> {
+    let of_x = prop_oneof![(0..9_u8).prop_map(Act::Set), Just(Act::Unset)];
+    let of_y = prop_oneof![(0..9_u8).prop_map(Act::Set), (0..9_u8).prop_map(Act::Once)];
+    let act = prop_oneof![(Just("x"), 0..9_i64, of_x), (Just("y"), 0..9_i64, of_y),];
+    prop::collection::vec(act, 0..12)
+}
+
+fn raw(value: u8) -> Box<RawValue> {
+    RawValue::from_string(value.to_string()).unwrap()
+}
+
+fn put(registers: &mut Registers, number: usize, (key, at, act): (&str, i64, Act)) -> bool {
+    let by = Uuid::from_u128(number as u128);
+    let stamp = Stamp { at, by };
+    match act {
+        Act::Set(value) => registers.set(key, stamp, &raw(value)),
+        Act::Once(value) => registers.set_once(key, stamp, &raw(value)),
+        Act::Unset => registers.unset(key, stamp),
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_arrival_is_nothing_to_properties(
+        acts in acts(),
+        shuffled in any::<prop::sample::Index>(),
+    ) {
+        let numbered: Vec<_> = acts.iter().copied().enumerate().collect();
+        let mut turned = numbered.clone();
+        turned.rotate_left(if acts.is_empty() { 0 } else { shuffled.index(acts.len()) });
+        let (mut one, mut other, mut twice) =
+            (Registers::default(), Registers::default(), Registers::default());
+        for (number, act) in &numbered {
+            put(&mut one, *number, *act);
+            put(&mut twice, *number, *act);
+            prop_assert!(!put(&mut twice, *number, *act), "the same again changes nothing");
+        }
+        for (number, act) in turned.iter().rev() {
+            put(&mut other, *number, *act);
+        }
+        prop_assert_eq!(one.to_json(), other.to_json());
+        prop_assert_eq!(one.to_json(), twice.to_json());
+        let read = Registers::parse(&one.to_text()).unwrap();
+        prop_assert_eq!(read.to_text(), one.to_text());
+    }
+
+    #[test]
+    fn two_halves_merged_are_the_whole(acts in acts(), cut in any::<prop::sample::Index>()) {
+        let cut = if acts.is_empty() { 0 } else { cut.index(acts.len()) };
+        let (mut whole, mut one, mut other) =
+            (Registers::default(), Registers::default(), Registers::default());
+        for (number, act) in acts.into_iter().enumerate() {
+            put(&mut whole, number, act);
+            put(if number < cut { &mut one } else { &mut other }, number, act);
+        }
+        one.merge(other);
+        prop_assert_eq!(whole.to_json(), one.to_json());
+    }
+}
+
+#[test]
+fn a_key_has_what_the_events_in_their_order_would_have_left() {
+    use Act::{Once, Set, Unset};
+    let table: [(&[(i64, Act)], &str); 8] = [
+        (&[(1, Once(1)), (2, Once(2))], r#"{"k":1}"#),
+        (&[(2, Once(2)), (1, Once(1))], r#"{"k":1}"#),
+        (&[(1, Set(1)), (2, Once(2))], r#"{"k":1}"#),
+        (&[(1, Once(1)), (2, Set(2))], r#"{"k":2}"#),
+        (&[(1, Once(1)), (2, Unset)], "{}"),
+        (&[(1, Once(1)), (2, Unset), (3, Once(3))], r#"{"k":3}"#),
+        (&[(1, Set(1)), (3, Once(3)), (2, Unset)], r#"{"k":3}"#),
+        (&[(3, Unset), (1, Set(1)), (2, Once(2))], "{}"),
+    ];
+    for (acts, expected) in table {
+        let mut registers = Registers::default();
+        for (number, (at, act)) in acts.iter().enumerate() {
+            put(&mut registers, number, ("k", *at, *act));
+        }
+        assert_eq!(registers.to_json(), expected, "{acts:?}");
+    }
+}
+
+#[test]
+fn null_is_a_value_and_numbers_keep_their_digits() {
+    let mut registers = Registers::default();
+    let by = Uuid::nil();
+    for (key, value) in [("a", "null"), ("b", "1e400"), ("\u{1}\"", "0.10")] {
+        let value = RawValue::from_string(value.to_owned()).unwrap();
+        registers.set(key, Stamp { at: 1, by }, &value);
+    }
+    let read = Registers::parse(&registers.to_text()).unwrap();
+    assert_eq!(
+        read.to_json(),
+        "{\"\\u0001\\\"\":0.10,\"a\":null,\"b\":1e400}"
+    );
+    assert!(read.has("a"));
+}

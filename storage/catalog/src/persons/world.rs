@@ -1,0 +1,339 @@
+//! Persons and groups in memory, and what an update makes of them. No I/O: what an update needs was
+//! loaded before.
+
+use super::registers::{Registers, Stamp};
+use super::update::{PersonUpdate, Writes};
+use millrace_rows::{UpdateKind, person_id};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use uuid::Uuid;
+
+/// Types of groups that a project may have.
+pub(super) const GROUP_TYPES_MAX: usize = 5;
+/// Bytes that the properties of one person or group may take as they are kept.
+pub(super) const PROPERTIES_BYTES_MAX: usize = 640 << 10;
+
+/// Bytes of a group's type and key together: an index of PostgreSQL takes no more than 2 700.
+const GROUP_NAME_BYTES_MAX: usize = 2_000;
+
+/// A distinct id of a project.
+pub(super) type IdKey = (i64, String);
+/// A person of a project.
+pub(super) type PersonKey = (i64, Uuid);
+/// A group of a project: type and key.
+pub(super) type GroupKey = (i64, String, String);
+
+/// What was loaded, and what has changed since.
+#[derive(Debug, Default)]
+pub(super) struct World {
+    /// The person of each id; `None` where there is no such id. It may have become part of another
+    /// one since: [`World::person_of`] knows.
+    pub ids: HashMap<IdKey, Option<Uuid>>,
+    pub persons: HashMap<PersonKey, Person>,
+    pub groups: HashMap<GroupKey, Option<Group>>,
+    /// In the order of their places.
+    pub group_types: HashMap<i64, Vec<String>>,
+    /// Which person became part of which.
+    pub moved: HashMap<PersonKey, Uuid>,
+    pub changed_ids: HashSet<IdKey>,
+    pub changed_persons: HashSet<PersonKey>,
+    pub changed_groups: HashSet<GroupKey>,
+    pub changed_types: HashSet<(i64, String)>,
+    pub tally: Tally,
+}
+
+/// What was done, and what was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Updates of projects that there are.
+    pub applied: u64,
+    /// Updates of projects that are gone.
+    pub orphaned: u64,
+    /// Persons that became part of another.
+    pub merged: u64,
+    /// Merges refused, as the person that would become part of the other was named before.
+    pub refused: u64,
+    /// Updates whose properties were left out, as there would have been too many.
+    pub too_large: u64,
+    /// Descriptions of groups left out, as their type would have been one too many.
+    pub types_refused: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Person {
+    pub created_at: i64,
+    pub is_identified: bool,
+    pub is_deleted: bool,
+    pub properties: Properties,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub created_at: i64,
+    pub properties: Properties,
+}
+
+/// Properties, and an upper bound of their bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Properties {
+    pub registers: Registers,
+    bytes: usize,
+}
+
+/// What became of properties.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Nothing,
+    Some,
+    TooMuch,
+}
+
+impl Properties {
+    pub fn new(registers: Registers) -> Self {
+        let bytes = registers.bytes();
+        Self { registers, bytes }
+    }
+
+    fn write(&mut self, writes: &Writes, stamp: Stamp) -> Written {
+        let of_object = |object: &BTreeMap<String, _>| -> usize {
+            object.keys().map(|key| key.len() + 80).sum()
+        };
+        let values = writes.set.0.values().chain(writes.set_once.0.values());
+        let added = of_object(&writes.set.0)
+            + of_object(&writes.set_once.0)
+            + values.map(|value| value.get().len()).sum::<usize>()
+            + writes.unset.iter().map(|key| key.len() + 80).sum::<usize>();
+        if self.bytes + added <= PROPERTIES_BYTES_MAX {
+            self.bytes += added;
+            return put(&mut self.registers, writes, stamp);
+        }
+        let mut registers = self.registers.clone();
+        let written = put(&mut registers, writes, stamp);
+        let bytes = registers.bytes();
+        if bytes > PROPERTIES_BYTES_MAX {
+            return Written::TooMuch;
+        }
+        *self = Self { registers, bytes };
+        written
+    }
+
+    /// Takes another's, unless it would be too much.
+    fn merge(&mut self, other: Self) -> bool {
+        let mut registers = self.registers.clone();
+        registers.merge(other.registers);
+        let bytes = registers.bytes();
+        let fits = bytes <= PROPERTIES_BYTES_MAX;
+        if fits {
+            *self = Self { registers, bytes };
+        }
+        fits
+    }
+}
+
+/// Within one event `$set` goes before `$set_once`; a key that it sets and unsets is gone if it was
+/// there, else set.
+fn put(registers: &mut Registers, writes: &Writes, stamp: Stamp) -> Written {
+    let gone: HashSet<&String> = writes
+        .unset
+        .iter()
+        .filter(|key| registers.has(key) || !writes.set.0.contains_key(*key))
+        .collect();
+    let mut has_changed = false;
+    for key in &gone {
+        has_changed |= registers.unset(key, stamp);
+    }
+    for (key, value) in writes.set.0.iter().filter(|(key, _)| !gone.contains(key)) {
+        has_changed |= registers.set(key, stamp, value);
+    }
+    for (key, value) in &writes.set_once.0 {
+        has_changed |= registers.set_once(key, stamp, value);
+    }
+    if has_changed {
+        Written::Some
+    } else {
+        Written::Nothing
+    }
+}
+
+impl World {
+    /// Applies one update. All that it names must have been loaded.
+    pub fn apply(&mut self, update: &PersonUpdate) {
+        self.tally.applied += 1;
+        if !update.group_type.is_empty() {
+            self.describe_group(update);
+        }
+        if !update.distinct_id.is_empty() {
+            self.tell_person(update);
+        }
+    }
+
+    fn describe_group(&mut self, update: &PersonUpdate) {
+        let team = update.team_id.0;
+        if update.group_type.len() + update.group_key.len() > GROUP_NAME_BYTES_MAX {
+            self.tally.too_large += 1;
+            return;
+        }
+        let types = self.group_types.entry(team).or_default();
+        if !types.contains(&update.group_type) {
+            if types.len() >= GROUP_TYPES_MAX {
+                self.tally.types_refused += 1;
+                return;
+            }
+            types.push(update.group_type.clone());
+            self.changed_types.insert((team, update.group_type.clone()));
+        }
+        let key = (team, update.group_type.clone(), update.group_key.clone());
+        let found = self.groups.entry(key.clone()).or_default();
+        let mut has_changed = found.is_none();
+        let group = found.get_or_insert_with(|| Group {
+            created_at: update.timestamp.0,
+            properties: Properties::default(),
+        });
+        has_changed |= update.timestamp.0 < group.created_at;
+        group.created_at = group.created_at.min(update.timestamp.0);
+        match group
+            .properties
+            .write(&update.group_writes(), stamp(update))
+        {
+            Written::Nothing => {}
+            Written::Some => has_changed = true,
+            Written::TooMuch => self.tally.too_large += 1,
+        }
+        if has_changed {
+            self.changed_groups.insert(key);
+        }
+    }
+
+    fn tell_person(&mut self, update: &PersonUpdate) {
+        let team = update.team_id.0;
+        let merges = update.kind != UpdateKind::Properties;
+        let id = if merges {
+            self.merge(update)
+        } else {
+            self.person_of(team, &update.distinct_id)
+                .unwrap_or_else(|| self.make_person(update))
+        };
+        let key = (team, id);
+        let Some(person) = self.persons.get_mut(&key) else {
+            return;
+        };
+        let mut has_changed = false;
+        if merges && !person.is_identified {
+            person.is_identified = true;
+            has_changed = true;
+        }
+        if update.timestamp.0 < person.created_at {
+            person.created_at = update.timestamp.0;
+            has_changed = true;
+        }
+        match person
+            .properties
+            .write(&update.person_writes(), stamp(update))
+        {
+            Written::Nothing => {}
+            Written::Some => has_changed = true,
+            Written::TooMuch => self.tally.too_large += 1,
+        }
+        if has_changed {
+            self.changed_persons.insert(key);
+        }
+    }
+
+    /// Makes two ids one person's, if that may be; answers the person of the event.
+    fn merge(&mut self, update: &PersonUpdate) -> Uuid {
+        let team = update.team_id.0;
+        let own = self.person_of(team, &update.distinct_id);
+        let other = self.person_of(team, &update.other_id);
+        match (own, other) {
+            (None, None) => {
+                let id = self.make_person(update);
+                self.attach(team, &update.other_id, id);
+                id
+            }
+            (Some(own), None) => {
+                self.attach(team, &update.other_id, own);
+                own
+            }
+            (None, Some(other)) => {
+                self.attach(team, &update.distinct_id, other);
+                other
+            }
+            (Some(own), Some(other)) => {
+                if own != other {
+                    self.join(team, own, other, update.kind);
+                }
+                own
+            }
+        }
+    }
+
+    /// Makes one person part of another, if it was never named or the event insists.
+    fn join(&mut self, team: i64, target: Uuid, source: Uuid, kind: UpdateKind) {
+        let Some(part) = self.persons.get_mut(&(team, source)) else {
+            return;
+        };
+        if part.is_identified && kind != UpdateKind::Merge {
+            self.tally.refused += 1;
+            return;
+        }
+        let was = part.clone();
+        part.is_deleted = true;
+        part.properties = Properties::default();
+        if let Some(whole) = self.persons.get_mut(&(team, target)) {
+            whole.created_at = whole.created_at.min(was.created_at);
+            whole.is_identified |= was.is_identified;
+            if !whole.properties.merge(was.properties) {
+                self.tally.too_large += 1;
+            }
+        }
+        self.tally.merged += 1;
+        self.moved.insert((team, source), target);
+        self.changed_persons
+            .extend([(team, source), (team, target)]);
+    }
+
+    fn make_person(&mut self, update: &PersonUpdate) -> Uuid {
+        let (team, id) = (
+            update.team_id.0,
+            person_id(update.team_id, &update.distinct_id),
+        );
+        let person = Person {
+            created_at: update.timestamp.0,
+            is_identified: false,
+            is_deleted: false,
+            properties: Properties::default(),
+        };
+        self.persons.insert((team, id), person);
+        self.changed_persons.insert((team, id));
+        self.attach(team, &update.distinct_id, id);
+        id
+    }
+
+    fn attach(&mut self, team: i64, distinct_id: &str, person: Uuid) {
+        let key = (team, distinct_id.to_owned());
+        self.ids.insert(key.clone(), Some(person));
+        self.changed_ids.insert(key);
+    }
+
+    /// The person that an id is of at this moment.
+    pub fn person_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
+        let key = (team, distinct_id.to_owned());
+        let known = self.ids.get(&key).copied().flatten()?;
+        Some(self.part_of(team, known))
+    }
+
+    /// What a person has become part of; itself, if of nobody.
+    pub fn part_of(&self, team: i64, person: Uuid) -> Uuid {
+        let mut person = person;
+        while let Some(next) = self.moved.get(&(team, person)) {
+            person = *next;
+        }
+        person
+    }
+}
+
+const fn stamp(update: &PersonUpdate) -> Stamp {
+    Stamp {
+        at: update.timestamp.0,
+        by: update.uuid,
+    }
+}

@@ -1,0 +1,350 @@
+//! What events say of persons and groups, applied: by a model, and by what deserves a name.
+
+mod model;
+
+use crate::fixture::{Fixture, NOW};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, PersonProgress, PersonUpdate, TeamId, UpdatePlace};
+use millrace_rows::{Micros, UpdateKind, person_id};
+use model::Model;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use uuid::Uuid;
+
+on_both!(
+    whatever_comes_the_result_is_the_models,
+    what_is_too_much_is_left_out,
+    a_sixth_type_of_group_is_refused,
+    a_project_takes_its_persons_and_groups_along,
+    changes_are_read_page_by_page,
+);
+
+type Ids = BTreeMap<(i64, String), (Uuid, bool, i64, Value)>;
+type Groups = BTreeMap<(i64, String, String), (i64, Value)>;
+
+/// What the catalog has, deleted persons left out.
+async fn kept(catalog: &Catalog) -> (Ids, Groups) {
+    let persons = catalog.changed_persons(0, None, 100_000).await.unwrap();
+    let persons: BTreeMap<_, _> = persons
+        .into_iter()
+        .map(|it| ((it.team_id, it.id), it))
+        .collect();
+    let ids = catalog.changed_person_ids(0, None, 100_000).await.unwrap();
+    let ids = ids.into_iter().map(|row| {
+        let person = &persons[&(row.team_id, row.person_id)];
+        assert!(!person.is_deleted, "{row:?}");
+        let properties = serde_json::from_str(&person.properties).unwrap();
+        let seen = (
+            person.id,
+            person.is_identified,
+            person.created_at.0,
+            properties,
+        );
+        ((row.team_id, row.distinct_id), seen)
+    });
+    let groups = catalog.changed_groups(0, None, 100_000).await.unwrap();
+    let groups = groups.into_iter().map(|row| {
+        let properties = serde_json::from_str(&row.properties).unwrap();
+        let key = (row.team_id, row.group_type, row.group_key);
+        (key, (row.created_at.0, properties))
+    });
+    (ids.collect(), groups.collect())
+}
+
+/// An update that says nothing yet.
+fn update(team_id: TeamId, number: i64) -> PersonUpdate {
+    PersonUpdate {
+        team_id,
+        place: UpdatePlace {
+            created_at: Micros(NOW.0 + number),
+            request_id: Uuid::from_u128(7),
+            index: number,
+        },
+        uuid: Uuid::from_u128(number as u128),
+        timestamp: NOW,
+        kind: UpdateKind::Properties,
+        distinct_id: String::new(),
+        other_id: String::new(),
+        person_set: String::new(),
+        person_set_once: String::new(),
+        person_unset: String::new(),
+        group_type: String::new(),
+        group_key: String::new(),
+        group_set: String::new(),
+    }
+}
+
+async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_catalog::Tally {
+    let from = catalog.person_progress().await.unwrap();
+    let applied = catalog
+        .apply_person_updates(&from, updates)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(applied.count, updates.len());
+    applied.tally
+}
+
+/// One of the updates of a case; places are given later.
+fn any_update() -> impl Strategy<Value = PersonUpdate> {
+    let id = || prop::sample::select(vec!["a", "b", "c", "d", "e"]);
+    let kind = prop::sample::select(vec![
+        UpdateKind::Properties,
+        UpdateKind::Properties,
+        UpdateKind::Identify,
+        UpdateKind::Alias,
+        UpdateKind::Merge,
+    ]);
+    // `$unset` of a key that is also `$set_once` depends on the order of arrival.
+    let set = prop::collection::btree_map(prop::sample::select(vec!["x", "y", "z"]), 0..9_u8, 0..3);
+    let once = prop::collection::btree_map(prop::sample::select(vec!["z", "w"]), 0..9_u8, 0..2);
+    let unset = prop::collection::vec(prop::sample::select(vec!["x", "y"]), 0..2);
+    let group = prop::option::weighted(0.2, (0..7_u8, 0..2_u8));
+    (
+        0..3_i64,
+        id(),
+        id(),
+        kind,
+        set,
+        once,
+        unset,
+        group,
+        0..6_i64,
+        any::<u8>(),
+    )
+        .prop_map(
+            |(team, distinct_id, other_id, kind, set, once, unset, group, at, uuid)| {
+                let mut update = update(TeamId(team), i64::from(uuid));
+                update.timestamp = Micros(NOW.0 + at);
+                update.distinct_id = distinct_id.to_owned();
+                if distinct_id != other_id {
+                    update.kind = kind;
+                    update.other_id = other_id.to_owned();
+                }
+                update.person_set = json!(set).to_string();
+                update.person_set_once = json!(once).to_string();
+                update.person_unset = json!(unset).to_string();
+                if let Some((of, key)) = group {
+                    update.group_type = format!("type {of}");
+                    update.group_key = key.to_string();
+                    update.group_set = update.person_set.clone();
+                }
+                update
+            },
+        )
+}
+
+/// How a batch is applied.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Whole,
+    /// Whoever applies it dies after so many microseconds; another looks where things are.
+    Dies(u64),
+    /// Somebody else was at it: it is tried again from where the last one began.
+    Late,
+}
+
+fn any_way() -> impl Strategy<Value = (usize, Way)> {
+    let way = prop_oneof![
+        Just(Way::Whole),
+        (0..4_000_u64).prop_map(Way::Dies),
+        Just(Way::Late),
+    ];
+    (1..12_usize, way)
+}
+
+async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let teams = [fixture.team_id, fixture.foreign_team_id, TeamId(9_999)];
+    let catalog = &fixture.catalog;
+    let cases = prop::collection::vec(any_update(), 1..80);
+    let cases = (cases, prop::collection::vec(any_way(), 8));
+    let mut runner = TestRunner::new(Config::with_cases(60));
+    let model = RefCell::new(Model::default());
+    let (case_number, number) = (Cell::new(0), Cell::new(0));
+    let outcome = runner.run(&cases, |(mut updates, ways)| {
+        case_number.set(case_number.get() + 1);
+        let case_number = case_number.get();
+        let mut before: Option<PersonUpdate> = None;
+        for update in &mut updates {
+            number.set(number.get() + 1);
+            let chance = update.uuid.as_u128();
+            if let Some(before) = before.as_ref().filter(|_| chance < 30) {
+                // A client sends an event again.
+                update.clone_from(before);
+                update.place = self::update(update.team_id, number.get()).place;
+                if update.team_id != teams[2] {
+                    model.borrow_mut().apply(update);
+                }
+                continue;
+            }
+            update.uuid = Uuid::from_u128(chance << 64 | number.get() as u128);
+            update.team_id = teams[update.team_id.0 as usize];
+            update.place = self::update(update.team_id, number.get()).place;
+            // Persons of another case are others.
+            update.distinct_id = format!("{case_number} {}", update.distinct_id);
+            update.other_id = format!("{case_number} {}", update.other_id);
+            if update.team_id != teams[2] {
+                model.borrow_mut().apply(update);
+            }
+            before = Some(update.clone());
+        }
+        tokio::task::block_in_place(|| {
+            Handle::current().block_on(drive(database.url(), catalog, &updates, &ways));
+        });
+        let (ids, groups) =
+            tokio::task::block_in_place(|| Handle::current().block_on(kept(catalog)));
+        prop_assert_eq!(ids, model.borrow().ids());
+        prop_assert_eq!(groups, model.borrow().groups());
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Applies updates in batches, each in some way, until all are.
+async fn drive(url: &str, catalog: &Catalog, updates: &[PersonUpdate], ways: &[(usize, Way)]) {
+    let mut ways = ways.iter().cycle();
+    let mut before: Option<(PersonProgress, Vec<PersonUpdate>)> = None;
+    loop {
+        let from = catalog.person_progress().await.unwrap();
+        let left = updates.iter().filter(|update| update.place > from.place);
+        let (size, way) = *ways.next().unwrap();
+        let batch: Vec<PersonUpdate> = left.take(size).cloned().collect();
+        if batch.is_empty() {
+            return;
+        }
+        if let (Way::Late, Some((from, batch))) = (way, &before) {
+            let late = catalog.apply_person_updates(from, batch).await.unwrap();
+            assert_eq!(late, None);
+        }
+        if let Way::Dies(micros) = way {
+            // With its connections, as of a process that is killed.
+            let other = Catalog::open(url).await.unwrap();
+            let applying = other.apply_person_updates(&from, &batch);
+            let _ = tokio::time::timeout(Duration::from_micros(micros), applying).await;
+            other.close().await.unwrap();
+            continue;
+        }
+        let applied = catalog.apply_person_updates(&from, &batch).await.unwrap();
+        // One that died may have come to its end all the same.
+        let Some(applied) = applied else { continue };
+        assert_eq!(applied.count, batch.len());
+        assert!(applied.progress.version > from.version);
+        before = Some((from, batch));
+    }
+}
+
+async fn what_is_too_much_is_left_out(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let large = "x".repeat(600 << 10);
+    let mut first = update(fixture.team_id, 1);
+    first.distinct_id = "d".to_owned();
+    first.person_set = json!({ "a": large }).to_string();
+    let mut second = update(fixture.team_id, 2);
+    second.distinct_id = "d".to_owned();
+    second.person_set = json!({ "b": large }).to_string();
+    let mut third = update(fixture.team_id, 3);
+    third.distinct_id = "d".to_owned();
+    third.person_set = json!({ "a": 1 }).to_string();
+    let tally = apply(&fixture.catalog, &[first, second, third]).await;
+    assert_eq!((tally.applied, tally.too_large), (3, 1));
+    let (ids, _) = kept(&fixture.catalog).await;
+    let (id, _, _, properties) = &ids[&(fixture.team_id.0, "d".to_owned())];
+    assert_eq!(
+        (id, properties),
+        (&person_id(fixture.team_id, "d"), &json!({ "a": 1 }))
+    );
+}
+
+async fn a_sixth_type_of_group_is_refused(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let describe = |number: i64| {
+        let mut update = update(fixture.team_id, number);
+        update.group_type = format!("type {number}");
+        update.group_key = "k".to_owned();
+        update
+    };
+    let five: Vec<PersonUpdate> = (1..=5).map(describe).collect();
+    assert_eq!(apply(&fixture.catalog, &five).await.types_refused, 0);
+    assert_eq!(
+        apply(&fixture.catalog, &[describe(6)]).await.types_refused,
+        1
+    );
+    assert_eq!(kept(&fixture.catalog).await.1.len(), 5);
+}
+
+async fn a_project_takes_its_persons_and_groups_along(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let told = |team_id: TeamId, number: i64| {
+        let mut update = update(team_id, number);
+        update.distinct_id = "d".to_owned();
+        update.group_type = "t".to_owned();
+        update.group_key = "k".to_owned();
+        update
+    };
+    let updates = [told(fixture.team_id, 1), told(fixture.foreign_team_id, 2)];
+    apply(&fixture.catalog, &updates).await;
+    let deleting =
+        fixture
+            .catalog
+            .delete_project(&fixture.actor, fixture.organization_id, fixture.team_id);
+    deleting.await.unwrap();
+    let tally = apply(&fixture.catalog, &[told(fixture.team_id, 3)]).await;
+    assert_eq!((tally.applied, tally.orphaned), (0, 1));
+    let (ids, groups) = kept(&fixture.catalog).await;
+    let teams = ids.keys().map(|(team, _)| *team);
+    let teams: Vec<i64> = teams.chain(groups.keys().map(|(team, ..)| *team)).collect();
+    assert_eq!(teams, [fixture.foreign_team_id.0; 2]);
+}
+
+async fn changes_are_read_page_by_page(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let told = |number: i64| {
+        let mut update = update(fixture.team_id, number);
+        update.distinct_id = format!("d{number}");
+        update
+    };
+    for step in 0..3 {
+        let updates: Vec<PersonUpdate> = (1..=5).map(|it| told(step * 10 + it)).collect();
+        apply(&fixture.catalog, &updates).await;
+    }
+    let catalog = &fixture.catalog;
+    let progress = catalog.person_progress().await.unwrap();
+    let all = catalog.changed_person_ids(0, None, 100).await.unwrap();
+    let (mut paged, mut last) = (Vec::new(), None);
+    loop {
+        let page = catalog
+            .changed_person_ids(0, last.as_ref(), 4)
+            .await
+            .unwrap();
+        last = page.last().cloned();
+        if last.is_none() {
+            break;
+        }
+        paged.extend(page);
+    }
+    assert_eq!((paged.len(), &paged), (15, &all));
+    let newest = catalog
+        .changed_persons(progress.version - 1, None, 100)
+        .await
+        .unwrap();
+    assert_eq!(newest.len(), 5);
+    catalog
+        .note_persons_copied(progress.version, Some(NOW.into()))
+        .await
+        .unwrap();
+    catalog
+        .note_persons_copied(1, Some(Micros(1).into()))
+        .await
+        .unwrap();
+    let noted = catalog.person_progress().await.unwrap();
+    assert_eq!(
+        (noted.copied, noted.passed),
+        (progress.version, Some(NOW.into()))
+    );
+}
