@@ -8,6 +8,7 @@
 //! | `insert` | [`Insert`]: one block of one month, under a token |
 //! | `presence` | is a block there, is an insert still running, did the server restart |
 //! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as bytes, however many |
+//! | `persons` | [`PersonTable`]: persons and groups as the catalog has them; views of them |
 //! | `rejected`, `purge`, `backup` | for the operator: refused events, deleted projects, copies |
 //! | `error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
 //!
@@ -23,6 +24,7 @@ mod backup;
 mod error;
 mod insert;
 mod migrate;
+mod persons;
 mod presence;
 mod purge;
 mod rejected;
@@ -35,6 +37,7 @@ pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome, QueryError};
 pub use insert::{Body, INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;
+pub use persons::PersonTable;
 pub use purge::{Deletion, TeamRows};
 pub use rejected::{RejectedEvent, RejectedFilter};
 pub use select::{ReadOptions, RowStream};

@@ -123,8 +123,12 @@ impl ClickHouse {
     /// What to read a table from, for a FROM: on a cluster, all of its shards.
     #[must_use]
     pub fn source(&self, table: Table) -> String {
+        self.source_named(table.name())
+    }
+
+    pub(crate) fn source_named(&self, table: &str) -> String {
         let database = quoted_name(&self.settings.database);
-        let table = quoted_name(table.name());
+        let table = quoted_name(table);
         match &self.settings.cluster {
             Some(cluster) => format!("cluster({}, {database}.{table})", quoted_text(cluster)),
             None => format!("{database}.{table}"),

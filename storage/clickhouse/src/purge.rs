@@ -4,12 +4,15 @@
 //! goes on after a restart, so it is asked for and then watched.
 
 use crate::settings::{quoted_name, quoted_text};
-use crate::{ClickHouse, QueryError};
+use crate::{ClickHouse, PersonTable, QueryError};
 use millrace_rows::{Table, TeamId};
 use serde::Deserialize;
 
-/// Where events of a project are.
-const TABLES: [Table; 3] = Table::ALL;
+/// Where events of a project are, and what was made of them.
+fn tables() -> impl Iterator<Item = &'static str> {
+    let shipped = Table::ALL.into_iter().map(Table::name);
+    shipped.chain(PersonTable::ALL.into_iter().map(PersonTable::name))
+}
 
 /// How much of a project is stored.
 #[derive(clickhouse::Row, Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -39,13 +42,16 @@ impl ClickHouse {
     /// # Errors
     /// If the server cannot be asked.
     pub async fn teams_with_rows(&self) -> Result<Vec<TeamRows>, QueryError> {
-        let of_table = |table: Table| {
-            let table = self.source(table);
+        let of_table = |table: &str| {
+            let table = self.source_named(table);
             format!("SELECT team_id, count() AS n FROM {table} GROUP BY team_id")
         };
         let sql = format!(
             "SELECT team_id, sum(n) AS rows FROM ({}) GROUP BY team_id ORDER BY team_id",
-            TABLES.map(of_table).join(" UNION ALL "),
+            tables()
+                .map(of_table)
+                .collect::<Vec<_>>()
+                .join(" UNION ALL "),
         );
         self.within_deadline(self.client.query_raw(&sql).fetch_all())
             .await
@@ -61,12 +67,12 @@ impl ClickHouse {
             return Ok(());
         }
         let teams: Vec<String> = teams.iter().map(|team| team.0.to_string()).collect();
-        for table in TABLES {
+        for table in tables() {
             self.execute(&format!(
                 "ALTER TABLE {database}.{table}{on_cluster} DELETE WHERE team_id IN ({teams}) \
                  SETTINGS mutations_sync = 0",
                 database = quoted_name(&self.settings.database),
-                table = quoted_name(table.name()),
+                table = quoted_name(table),
                 on_cluster = self.on_cluster(),
                 teams = teams.join(", "),
             ))

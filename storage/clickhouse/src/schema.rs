@@ -20,7 +20,7 @@ pub(crate) struct Migration {
 }
 
 /// Every migration, in order.
-pub(crate) const MIGRATIONS: [Migration; 4] = [
+pub(crate) const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 1,
         name: "events",
@@ -41,6 +41,11 @@ pub(crate) const MIGRATIONS: [Migration; 4] = [
         name: "person_updates",
         statements: |dialect| vec![person_updates(dialect)],
     },
+    Migration {
+        version: 5,
+        name: "persons",
+        statements: crate::persons::statements,
+    },
 ];
 
 /// How a statement differs between one server and a cluster.
@@ -48,6 +53,7 @@ pub(crate) struct Dialect {
     database: String,
     database_name: String,
     on_cluster: String,
+    cluster: Option<String>,
     replicated: bool,
 }
 
@@ -61,6 +67,7 @@ impl Dialect {
                 .as_ref()
                 .map(|cluster| format!(" ON CLUSTER {}", quoted_text(cluster)))
                 .unwrap_or_default(),
+            cluster: settings.cluster.clone(),
             replicated: settings.cluster.is_some(),
         }
     }
@@ -82,7 +89,7 @@ impl Dialect {
         )
     }
 
-    fn head(&self, table: &str) -> String {
+    pub(crate) fn head(&self, table: &str) -> String {
         format!(
             "{}.{}{}",
             self.database,
@@ -91,8 +98,22 @@ impl Dialect {
         )
     }
 
+    /// What a view reads a table from: on a cluster, all of its shards.
+    pub(crate) fn source(&self, table: &str) -> String {
+        let table = format!("{}.{}", self.database, quoted_name(table));
+        match &self.cluster {
+            Some(cluster) => format!("cluster({}, {table})", quoted_text(cluster)),
+            None => table,
+        }
+    }
+
     /// A MergeTree of a kind, replicated on a cluster.
-    fn merge_tree(&self, kind: &str, table: &str, version_column: Option<&str>) -> String {
+    pub(crate) fn merge_tree(
+        &self,
+        kind: &str,
+        table: &str,
+        version_column: Option<&str>,
+    ) -> String {
         let mut arguments = Vec::new();
         if self.replicated {
             let path = format!(
@@ -109,7 +130,7 @@ impl Dialect {
 
     /// A success must survive a power cut, and a token must be remembered for as long as an insert
     /// may be tried again. By default the server does neither.
-    fn durability(&self) -> &'static str {
+    pub(crate) fn durability(&self) -> &'static str {
         if self.replicated {
             " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, \
              replicated_deduplication_window = 10000, \

@@ -37,12 +37,21 @@ impl Pair {
         pair.among.store(&own);
         pair.among.store(&canaries());
         let name = &pair.among.name;
-        pair.among.run(&format!(
-            "CREATE TABLE {name}.persons (uuid UUID, properties String) ENGINE = Memory"
-        ));
-        pair.among.run(&format!(
-            "INSERT INTO {name}.persons SELECT generateUUIDv4(), '{CANARY}'"
-        ));
+        // Persons and groups of another project, and one of this that changed at another time.
+        for (team, version) in [(2, START), (1, START - 1)] {
+            pair.among.run(&format!(
+                "INSERT INTO {name}.persons SELECT {team}, toUUIDOrZero(''), \
+                 toDateTime64(0, 6), '{CANARY}', true, false, {version}"
+            ));
+            pair.among.run(&format!(
+                "INSERT INTO {name}.person_distinct_ids SELECT {team}, '{CANARY}', \
+                 toUUIDOrZero(''), {version}"
+            ));
+            pair.among.run(&format!(
+                "INSERT INTO {name}.groups SELECT {team}, '{CANARY}', '{CANARY}', \
+                 toDateTime64(0, 6), '{CANARY}', {version}"
+            ));
+        }
         pair
     }
 }
@@ -75,7 +84,7 @@ async fn answer(database: &Database, query: &ExportQuery) -> Result<Option<Vec<u
     let reading = reading(&database.clickhouse, &scope, &filter, Some(query));
     let statement = match reading.statement(RowForm::JsonLines, Part::WHOLE) {
         Ok(statement) => statement,
-        // Persons and groups.
+        // A form that there is not.
         Err(_) => return Ok(Some(Vec::new())),
     };
     let mut options = new_options(&statement);

@@ -16,6 +16,7 @@ millrace_embedded::engine_process!();
 mod faults;
 mod fixture;
 mod inserts;
+mod persons;
 mod purge;
 mod questions;
 mod reads;

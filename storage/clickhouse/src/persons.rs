@@ -1,0 +1,180 @@
+//! Persons and groups as the catalog has them, and the views that bring them to events.
+//!
+//! The catalog decides; here are copies, and a row that is written again is the same row. Of one
+//! with several versions the highest counts. An event has its distinct id only: whose that is, is
+//! looked up when it is asked for, so that merging persons rewrites no event. The id of a person
+//! that no event says anything of is computed, as `millrace_rows::person_id` does.
+
+use crate::schema::Dialect;
+use crate::settings::quoted_name;
+use crate::{ClickHouse, InsertError};
+use bytes::Bytes;
+use millrace_rows::PERSON_NAMESPACE;
+
+/// A table that the catalog's persons and groups are copied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersonTable {
+    /// Persons, also those that became part of others.
+    Persons,
+    /// Which person a distinct id is of.
+    DistinctIds,
+    /// Groups.
+    Groups,
+}
+
+impl PersonTable {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Persons, Self::DistinctIds, Self::Groups];
+
+    /// The table's name in the database.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Persons => "persons",
+            Self::DistinctIds => "person_distinct_ids",
+            Self::Groups => "groups",
+        }
+    }
+
+    /// The columns in the order in which rows are encoded.
+    #[must_use]
+    pub const fn columns(self) -> &'static str {
+        match self {
+            Self::Persons => {
+                "team_id, id, created_at, properties, is_identified, is_deleted, version"
+            }
+            Self::DistinctIds => "team_id, distinct_id, person_id, version",
+            Self::Groups => "team_id, group_type, group_key, created_at, properties, version",
+        }
+    }
+}
+
+impl ClickHouse {
+    /// What to read such a table from, for a FROM: on a cluster, all of its shards.
+    #[must_use]
+    pub fn person_source(&self, table: PersonTable) -> String {
+        self.source_named(table.name())
+    }
+
+    /// Stores rows, as RowBinary, in one of the tables. They may be stored already.
+    ///
+    /// # Errors
+    /// If the server cannot be asked or refuses; then they are to be sent again.
+    pub async fn copy_persons(&self, table: PersonTable, rows: Bytes) -> Result<(), InsertError> {
+        let sql = format!(
+            "INSERT INTO {}.{} ({}) FORMAT RowBinary",
+            quoted_name(&self.settings.database),
+            quoted_name(table.name()),
+            table.columns(),
+        );
+        let timeout = Some(self.settings.insert_timeout);
+        let mut request = self
+            .client
+            .clone()
+            .with_header("Content-Length", rows.len().to_string())
+            .insert_formatted_with(sql)
+            .with_timeouts(timeout, timeout)
+            .with_setting("async_insert", "0")
+            .with_setting("insert_deduplicate", "0");
+        request.send(rows).await?;
+        request.end().await?;
+        Ok(())
+    }
+}
+
+/// The tables and the views.
+pub(crate) fn statements(dialect: &Dialect) -> Vec<String> {
+    let tables = PersonTable::ALL.map(|table| of_table(dialect, table));
+    let mut statements = Vec::from(tables);
+    statements.push(persons_current(dialect));
+    statements.push(events_with_persons(dialect));
+    statements
+}
+
+fn of_table(dialect: &Dialect, table: PersonTable) -> String {
+    let (columns, order) = match table {
+        PersonTable::Persons => (
+            "team_id Int64, \
+             id UUID, \
+             created_at DateTime64(6, 'UTC'), \
+             properties String CODEC(ZSTD(1)), \
+             is_identified Bool, \
+             is_deleted Bool, \
+             version UInt64",
+            "team_id, id",
+        ),
+        PersonTable::DistinctIds => (
+            "team_id Int64, \
+             distinct_id String CODEC(ZSTD(1)), \
+             person_id UUID, \
+             version UInt64",
+            "team_id, distinct_id",
+        ),
+        PersonTable::Groups => (
+            "team_id Int64, \
+             group_type LowCardinality(String), \
+             group_key String CODEC(ZSTD(1)), \
+             created_at DateTime64(6, 'UTC'), \
+             properties String CODEC(ZSTD(1)), \
+             version UInt64",
+            "team_id, group_type, group_key",
+        ),
+    };
+    format!(
+        "CREATE TABLE IF NOT EXISTS {head} ({columns}) ENGINE = {engine} ORDER BY ({order}){settings}",
+        head = dialect.head(table.name()),
+        engine = dialect.merge_tree("Replacing", table.name(), Some("version")),
+        settings = dialect.durability(),
+    )
+}
+
+/// Persons as they are at this moment.
+fn persons_current(dialect: &Dialect) -> String {
+    format!(
+        "CREATE VIEW IF NOT EXISTS {view} AS \
+         SELECT team_id, id, created_at, properties, is_identified, version \
+         FROM {persons} FINAL WHERE NOT is_deleted",
+        view = dialect.head("persons_current"),
+        persons = dialect.source("persons"),
+    )
+}
+
+/// Events with whose they are at this moment. Every id that is known is in `person_distinct_ids`;
+/// of those that are not, the person is computed, and nothing is known.
+fn events_with_persons(dialect: &Dialect) -> String {
+    format!(
+        "CREATE VIEW IF NOT EXISTS {view} AS \
+         SELECT e.uuid AS uuid, e.event AS event, e.properties AS properties, \
+         e.timestamp AS timestamp, e.team_id AS team_id, e.distinct_id AS distinct_id, \
+         e.created_at AS created_at, e.historical_migration AS historical_migration, \
+         if(k.version > 0, k.person_id, {computed}) AS person_id, \
+         if(k.version > 0, k.person_properties, '{{}}') AS person_properties, \
+         k.is_identified AS is_identified, \
+         JSONExtractRaw(e.properties, '$groups') AS groups \
+         FROM {events} AS e LEFT ANY JOIN (\
+         SELECT d.team_id AS team_id, d.distinct_id AS distinct_id, d.person_id AS person_id, \
+         d.version AS version, p.properties AS person_properties, p.is_identified AS is_identified \
+         FROM (SELECT * FROM {ids} FINAL) AS d LEFT ANY JOIN (SELECT * FROM {persons} FINAL) AS p \
+         ON d.team_id = p.team_id AND d.person_id = p.id\
+         ) AS k ON e.team_id = k.team_id AND e.distinct_id = k.distinct_id",
+        view = dialect.head("events_with_persons"),
+        computed = computed_id("e.team_id", "e.distinct_id"),
+        events = dialect.source("events"),
+        ids = dialect.source("person_distinct_ids"),
+        persons = dialect.source("persons"),
+    )
+}
+
+/// `millrace_rows::person_id` in SQL: the first 16 bytes of a SHA-1, with version and variant.
+fn computed_id(team: &str, distinct_id: &str) -> String {
+    let namespace = PERSON_NAMESPACE.simple();
+    let digest = format!(
+        "hex(SHA1(concat(unhex('{namespace}'), toString({team}), ':', {distinct_id}))) AS digest"
+    );
+    format!(
+        "toUUID(concat(substring({digest}, 1, 8), '-', substring(digest, 9, 4), '-5', \
+         substring(digest, 14, 3), '-', \
+         substring('89AB', (position('0123456789ABCDEF', substring(digest, 17, 1)) - 1) % 4 + 1, 1), \
+         substring(digest, 18, 3), '-', substring(digest, 21, 12)))"
+    )
+}
