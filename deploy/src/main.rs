@@ -25,6 +25,7 @@ mod ingest;
 mod logging;
 mod nodes;
 mod open;
+mod persons;
 mod room;
 mod secret_key;
 mod serve;

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::credentials::{Banner, Credentials};
 use crate::exports::Exports;
 use crate::ingest::{Accepting, Ingest};
+use crate::persons::Persons;
 use crate::signals::Stop;
 use crate::{bootstrap, data_dir, engine, open};
 use anyhow::{Context, bail};
@@ -108,6 +109,7 @@ struct Up {
     ingest: Option<Ingest>,
     admin: Option<Admin>,
     exports: Option<Exports>,
+    persons: Option<Persons>,
     engine: Option<Supervisor>,
     /// Ends when the process does.
     _health: HealthServer,
@@ -182,6 +184,10 @@ impl Up {
             true => exports(config)?,
             false => None,
         };
+        let persons = match parts.admin {
+            true => persons(config)?,
+            false => None,
+        };
         crate::print(
             &Banner {
                 credentials: &credentials,
@@ -194,6 +200,7 @@ impl Up {
             ingest,
             admin,
             exports,
+            persons,
             engine,
             _health: health,
         }))
@@ -205,6 +212,7 @@ impl Up {
             ingest,
             mut admin,
             exports,
+            persons,
             engine,
             _health,
         } = self;
@@ -223,6 +231,9 @@ impl Up {
         }
         if let Some(exports) = exports {
             exports.stop().await;
+        }
+        if let Some(persons) = persons {
+            persons.stop().await;
         }
         if let Some(admin) = admin {
             admin.stop().await?;
@@ -258,6 +269,15 @@ fn exports(config: &Config) -> anyhow::Result<Option<Exports>> {
             Ok(None)
         }
     }
+}
+
+/// Keeps persons and groups where ClickHouse is known.
+fn persons(config: &Config) -> anyhow::Result<Option<Persons>> {
+    // What is wrong with the address was said of exports.
+    let settings = open::clickhouse_settings(config).ok();
+    settings
+        .map(|settings| Persons::start(config, &settings))
+        .transpose()
 }
 
 /// Ends what takes requests while ClickHouse is not up yet.

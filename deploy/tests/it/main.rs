@@ -32,6 +32,7 @@ mod import_limits;
 mod migrations;
 mod nodes;
 mod people;
+mod persons;
 mod readme;
 mod refusals;
 mod secrets;

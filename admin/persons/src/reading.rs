@@ -1,0 +1,197 @@
+//! What events say, from ClickHouse, in the order of arrival.
+
+use crate::worker::Failure;
+use millrace_catalog::{PersonUpdate, UpdatePlace, UtcTime};
+use millrace_clickhouse::{ClickHouse, ReadOptions};
+use millrace_rows::{Micros, Table, TeamId, UpdateKind};
+use uuid::Uuid;
+
+/// Rows in their order.
+#[derive(Debug)]
+pub(crate) struct Updates {
+    pub rows: Vec<PersonUpdate>,
+    /// Whether there may be more before the watermark.
+    pub is_cut: bool,
+}
+
+/// Reads what comes behind a place and arrived before the watermark: so many rows and, roughly, so
+/// many bytes at the most, but one row at least.
+pub(crate) async fn read(
+    clickhouse: &ClickHouse,
+    after: &UpdatePlace,
+    watermark: UtcTime,
+    (rows_max, bytes_max): (usize, usize),
+) -> Result<Updates, Failure> {
+    let sql = statement(
+        &clickhouse.source(Table::PersonUpdates),
+        after,
+        watermark,
+        rows_max,
+    );
+    let options = ReadOptions::new(format!("persons-{}", Uuid::new_v4()));
+    let mut stream = clickhouse.read(&sql, &options)?;
+    let (mut rows, mut bytes, mut taken) = (Vec::new(), Vec::new(), 0);
+    while let Some(piece) = stream.next().await? {
+        taken += piece.len();
+        bytes.extend_from_slice(&piece);
+        let mut rest = bytes.as_slice();
+        while let Some((row, tail)) = row(rest) {
+            rows.push(row.ok_or(Failure::Malformed)?);
+            rest = tail;
+        }
+        let read = bytes.len() - rest.len();
+        bytes.drain(..read);
+        if taken > bytes_max && !rows.is_empty() {
+            // The stream stops the query when it is dropped.
+            return Ok(Updates { rows, is_cut: true });
+        }
+    }
+    if !bytes.is_empty() {
+        return Err(Failure::Malformed);
+    }
+    let is_cut = rows.len() >= rows_max;
+    Ok(Updates { rows, is_cut })
+}
+
+fn statement(table: &str, after: &UpdatePlace, watermark: UtcTime, rows_max: usize) -> String {
+    let instant = |micros: i64| format!("fromUnixTimestamp64Micro({micros}, 'UTC')");
+    let UpdatePlace {
+        created_at,
+        request_id,
+        index,
+    } = after;
+    let (from, until) = (instant(created_at.0), instant(watermark.0));
+    // The first condition is for the index of the table.
+    format!(
+        "SELECT team_id, created_at, request_id, `index`, uuid, timestamp, toString(kind) AS kind, \
+         distinct_id, other_id, person_set, person_set_once, person_unset, \
+         toString(group_type) AS group_type, group_key, group_set \
+         FROM {table} WHERE created_at >= {from} AND created_at < {until} \
+         AND (created_at > {from} OR request_id > '{request_id}' \
+         OR (request_id = '{request_id}' AND toInt64(`index`) > {index})) \
+         ORDER BY created_at, request_id, `index` LIMIT {rows_max} FORMAT RowBinary"
+    )
+}
+
+/// The first row of some bytes, if it is there as a whole, and what follows it. The row is none if
+/// it says what this version does not know.
+fn row(bytes: &[u8]) -> Option<(Option<PersonUpdate>, &[u8])> {
+    let mut input = Input(bytes);
+    let team_id = TeamId(input.i64()?);
+    let created_at = Micros(input.i64()?);
+    let request_id = Uuid::parse_str(&input.text()?).ok();
+    let index = i64::from(u32::from_le_bytes(input.array()?));
+    let uuid = input.uuid()?;
+    let timestamp = Micros(input.i64()?);
+    let kind = UpdateKind::named(&input.text()?);
+    let [distinct_id, other_id, person_set, person_set_once] = input.texts()?;
+    let [person_unset, group_type, group_key, group_set] = input.texts()?;
+    let known = request_id.zip(kind).map(|(request_id, kind)| PersonUpdate {
+        team_id,
+        place: UpdatePlace {
+            created_at,
+            request_id,
+            index,
+        },
+        uuid,
+        timestamp,
+        kind,
+        distinct_id,
+        other_id,
+        person_set,
+        person_set_once,
+        person_unset,
+        group_type,
+        group_key,
+        group_set,
+    });
+    Some((known, input.0))
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, tail) = self.0.split_first_chunk()?;
+        self.0 = tail;
+        Some(*head)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    /// Two little-endian halves, the upper one first.
+    fn uuid(&mut self) -> Option<Uuid> {
+        let high = u64::from_le_bytes(self.array()?);
+        let low = u64::from_le_bytes(self.array()?);
+        Some(Uuid::from_u64_pair(high, low))
+    }
+
+    /// Bytes behind their length in LEB128.
+    fn text(&mut self) -> Option<String> {
+        let mut length = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.array()?;
+            length |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                let (head, tail) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
+                self.0 = tail;
+                return Some(String::from_utf8_lossy(head).into_owned());
+            }
+        }
+        None
+    }
+
+    fn texts<const N: usize>(&mut self) -> Option<[String; N]> {
+        let mut texts = [const { String::new() }; N];
+        for text in &mut texts {
+            *text = self.text()?;
+        }
+        Some(texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millrace_rows::PersonUpdateRow;
+
+    #[test]
+    fn a_row_is_read_as_it_was_written_once_it_is_whole() {
+        let written = PersonUpdateRow {
+            team_id: TeamId(1),
+            created_at: Micros(2),
+            request_id: Uuid::from_u128(3),
+            index: 4,
+            uuid: Uuid::from_u128(5 << 70 | 5),
+            timestamp: Micros(6),
+            kind: UpdateKind::Identify,
+            distinct_id: "d",
+            other_id: "o",
+            person_set: b"{\"a\":1}",
+            person_set_once: b"",
+            person_unset: b"[\"b\"]",
+            group_type: "",
+            group_key: &"k".repeat(300),
+            group_set: b"",
+        };
+        let mut bytes = Vec::new();
+        written.append_to(&mut bytes);
+        for end in 0..bytes.len() {
+            assert!(row(&bytes[..end]).is_none(), "{end}");
+        }
+        let (read, rest) = row(&bytes).unwrap();
+        let read = read.unwrap();
+        assert_eq!((read.place.index, rest), (4, &[][..]));
+        assert_eq!(
+            (read.uuid, read.place.request_id),
+            (written.uuid, written.request_id)
+        );
+        assert_eq!(
+            (read.kind, read.group_key.len()),
+            (UpdateKind::Identify, 300)
+        );
+        assert_eq!(read.person_unset, "[\"b\"]");
+    }
+}

@@ -1,0 +1,182 @@
+//! One round after the other: copy what is left, read, apply, copy.
+
+use crate::leader::Leader;
+use crate::reading::Updates;
+use crate::{copying, metrics, reading};
+use millrace_catalog::{Catalog, CatalogError, PersonProgress, UtcTime};
+use millrace_clickhouse::{ClickHouse, InsertError, QueryError};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+/// How updates are applied.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerOptions {
+    /// Updates that are read at once, and applied in one transaction if they are not too much.
+    pub updates_max: usize,
+    /// Bytes of them.
+    pub bytes_max: usize,
+    /// How long to wait when there is nothing to do.
+    pub look_every: Duration,
+    /// How long to wait after a failure.
+    pub retry_pause: Duration,
+    /// How long a process may not be heard of before its lease lapses.
+    pub lapse_after: Duration,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        Self {
+            updates_max: 20_000,
+            bytes_max: 32 << 20,
+            look_every: Duration::from_millis(500),
+            retry_pause: Duration::from_secs(2),
+            lapse_after: Duration::from_secs(6),
+        }
+    }
+}
+
+/// Why a round came to nothing; the next one begins where it began.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The catalog could not be read or written.
+    #[error("the catalog: {0}")]
+    Catalog(#[from] CatalogError),
+    /// What events say could not be read.
+    #[error("reading person_updates: {0}")]
+    Read(#[from] QueryError),
+    /// ClickHouse answered something else than rows.
+    #[error("a row of person_updates cannot be read")]
+    Malformed,
+    /// What changed could not be copied.
+    #[error("copying persons: {0}")]
+    Copy(#[from] InsertError),
+}
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// There is more at once.
+    More,
+    /// All that may be applied is.
+    Done,
+}
+
+/// Applies what events say of persons and groups.
+#[derive(Debug)]
+pub struct Worker {
+    catalog: Catalog,
+    clickhouse: ClickHouse,
+    options: WorkerOptions,
+}
+
+impl Worker {
+    /// On a catalog and a ClickHouse whose schemas are there, or will be.
+    #[must_use]
+    pub fn new(catalog: Catalog, clickhouse: ClickHouse, options: WorkerOptions) -> Self {
+        metrics::describe();
+        Self {
+            catalog,
+            clickhouse,
+            options,
+        }
+    }
+
+    /// Works whenever it leads, until it is stopped; then it ends the round and gives the lease
+    /// back.
+    pub async fn run(&self, stopped: impl Future<Output = ()>) {
+        let leader = Leader::start(
+            self.catalog.clone(),
+            Uuid::new_v4(),
+            self.options.lapse_after,
+        );
+        tokio::pin!(stopped);
+        loop {
+            let pause = if leader.now() {
+                self.led_round().await
+            } else {
+                metrics::no_lag();
+                self.options.look_every
+            };
+            tokio::select! {
+                () = &mut stopped => break,
+                () = sleep(pause) => {}
+            }
+        }
+        leader.end().await;
+    }
+
+    /// A round; answers how long to wait for the next.
+    async fn led_round(&self) -> Duration {
+        let pause = match self.round().await {
+            Ok(Round::More) => Duration::ZERO,
+            Ok(Round::Done) => self.options.look_every,
+            Err(failure) => {
+                tracing::warn!(%failure, "persons are not up to date; trying again");
+                self.options.retry_pause
+            }
+        };
+        metrics::lag(&self.catalog).await;
+        pause
+    }
+
+    /// Brings the catalog and ClickHouse one step further. Whoever leads at the same time does no
+    /// harm: of two that apply the same, one finds that it is late.
+    ///
+    /// # Errors
+    /// When a database cannot be asked.
+    pub async fn round(&self) -> Result<Round, Failure> {
+        let progress = self.catalog.person_progress().await?;
+        if progress.copied < progress.version {
+            self.copy(&progress, None).await?;
+        }
+        let Some(watermark) = self.catalog.exports_watermark().await? else {
+            return Ok(Round::Done);
+        };
+        let updates = self.read(&progress, watermark).await?;
+        if updates.rows.is_empty() {
+            if progress.passed.is_none_or(|passed| passed < watermark) {
+                let version = progress.version;
+                self.catalog
+                    .note_persons_copied(version, Some(watermark))
+                    .await?;
+            }
+            return Ok(Round::Done);
+        }
+        let applied = self
+            .catalog
+            .apply_person_updates(&progress, &updates.rows)
+            .await?;
+        // Somebody else was at it.
+        let Some(applied) = applied else {
+            return Ok(Round::More);
+        };
+        metrics::applied(&applied.tally);
+        let is_all = !updates.is_cut && applied.count == updates.rows.len();
+        let passed = is_all.then_some(watermark);
+        self.copy(&applied.progress, passed).await?;
+        Ok(if is_all { Round::Done } else { Round::More })
+    }
+
+    async fn read(
+        &self,
+        progress: &PersonProgress,
+        watermark: UtcTime,
+    ) -> Result<Updates, Failure> {
+        let limits = (self.options.updates_max, self.options.bytes_max);
+        reading::read(&self.clickhouse, &progress.place, watermark, limits).await
+    }
+
+    async fn copy(
+        &self,
+        progress: &PersonProgress,
+        passed: Option<UtcTime>,
+    ) -> Result<(), Failure> {
+        copying::copy(&self.catalog, &self.clickhouse, progress.copied).await?;
+        self.catalog
+            .note_persons_copied(progress.version, passed)
+            .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! What events say of persons, on a real catalog and a real ClickHouse.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "tests"
+)]
+
+millrace_embedded::engine_process!();
+
+/// Runs `async fn name(TestDatabase, TestDatabase)` once on each kind of database.
+macro_rules! on_both {
+    ($($name:ident),+ $(,)?) => { $(
+        mod $name {
+            use millrace_catalog::testing::TestDatabase;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                super::$name(TestDatabase::sqlite(), TestDatabase::sqlite()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                let other = TestDatabase::postgres().await;
+                super::$name(TestDatabase::postgres().await, other).await;
+            }
+        }
+    )+ };
+}
+
+mod stand;
+mod working;

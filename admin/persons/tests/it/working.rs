@@ -1,0 +1,176 @@
+//! Rounds, processes that die, nodes that lag.
+
+use crate::stand::{NODES, NOW, Stand, update};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, PersonUpdate, UtcTime};
+use millrace_persons::Round;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+on_both!(
+    whoever_dies_the_result_is_that_of_one_pass,
+    nothing_is_applied_before_all_nodes_have_passed_it,
+    what_was_not_copied_is_copied_first,
+);
+
+const UPDATES: i64 = 3_000;
+
+/// Persons, ids and groups of a catalog, as lines.
+async fn kept(catalog: &Catalog) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for it in catalog.changed_persons(0, None, 100_000).await.unwrap() {
+        let (id, made, named) = (it.id, it.created_at.0, it.is_identified);
+        lines.insert(format!(
+            "person {id} {made} {named} {} {}",
+            it.is_deleted, it.properties
+        ));
+    }
+    for it in catalog.changed_person_ids(0, None, 100_000).await.unwrap() {
+        lines.insert(format!("id {} {}", it.distinct_id, it.person_id));
+    }
+    for it in catalog.changed_groups(0, None, 100_000).await.unwrap() {
+        let (key, made) = (it.group_key, it.created_at.0);
+        lines.insert(format!(
+            "group {} {key} {made} {}",
+            it.group_type, it.properties
+        ));
+    }
+    lines
+}
+
+/// The same of ClickHouse.
+fn copied(stand: &Stand) -> BTreeSet<String> {
+    let mut lines = String::new();
+    for (name, columns, table) in [
+        (
+            "person",
+            "id, toUnixTimestamp64Micro(created_at), is_identified, is_deleted, properties",
+            "persons",
+        ),
+        ("id", "distinct_id, person_id", "person_distinct_ids"),
+        (
+            "group",
+            "group_type, group_key, toUnixTimestamp64Micro(created_at), properties",
+            "groups",
+        ),
+    ] {
+        let sql = format!(
+            "SELECT concatWithSeparator(' ', '{name}', {columns}) FROM `{}`.{table} FINAL FORMAT TSVRaw",
+            stand.database
+        );
+        let answer = stand.ask(&sql, &[]);
+        write!(lines, "{answer}").unwrap();
+    }
+    lines.lines().map(str::to_owned).collect()
+}
+
+/// What one pass over all updates in their order leaves.
+async fn in_one_pass(database: &TestDatabase, updates: &[PersonUpdate]) -> BTreeSet<String> {
+    let stand = Stand::open(database).await;
+    let mut updates = updates.to_vec();
+    updates.sort_by_key(|update| update.place);
+    let from = stand.catalog.person_progress().await.unwrap();
+    let applied = stand.catalog.apply_person_updates(&from, &updates).await;
+    assert_eq!(applied.unwrap().unwrap().count, updates.len());
+    kept(&stand.catalog).await
+}
+
+async fn register(stand: &Stand) {
+    for node in NODES {
+        stand
+            .catalog
+            .register_ingest_node(node, "host")
+            .await
+            .unwrap();
+    }
+}
+
+async fn until_passed(stand: &Stand, at: i64) {
+    while stand.catalog.person_progress().await.unwrap().passed < Some(UtcTime(NOW + at)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn whoever_dies_the_result_is_that_of_one_pass(one: TestDatabase, other: TestDatabase) {
+    let stand = Stand::open(&one).await;
+    let updates: Vec<_> = (0..UPDATES).map(|it| update(stand.team_id, it)).collect();
+    let expected = in_one_pass(&other, &updates).await;
+    register(&stand).await;
+    for node in NODES {
+        stand.pass(node, 0).await;
+    }
+    let steps = 10;
+    for step in 0..steps {
+        // What comes in a step is stored by two nodes, whose rows lie between one another.
+        let of_step = updates.iter().filter(|update| {
+            let place = (update.place.created_at.0 - NOW) * steps / (UPDATES / 10);
+            place == step
+        });
+        let (even, odd): (Vec<_>, Vec<_>) = of_step
+            .cloned()
+            .partition(|update| update.place.request_id.as_u128() % 2 == 0);
+        let first = stand.start(37);
+        let second = stand.start(53);
+        stand.store(&odd);
+        stand.store(&even);
+        let end = (step + 1) * UPDATES / 10 / steps;
+        stand.pass("a", end).await;
+        stand.pass("b", end).await;
+        tokio::time::sleep(Duration::from_millis(30 * (step as u64 + 1))).await;
+        drop(first);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(second);
+    }
+    let _last = stand.start(1_000);
+    until_passed(&stand, UPDATES / 10).await;
+    assert_eq!(kept(&stand.catalog).await, expected);
+    assert_eq!(copied(&stand), expected);
+}
+
+async fn nothing_is_applied_before_all_nodes_have_passed_it(one: TestDatabase, _: TestDatabase) {
+    let stand = Stand::open(&one).await;
+    let worker = stand.worker(1_000);
+    let updates: Vec<_> = (0..200).map(|it| update(stand.team_id, it)).collect();
+    stand.store(&updates);
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    register(&stand).await;
+    stand.pass("a", 100).await;
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert!(kept(&stand.catalog).await.is_empty());
+    stand.pass("b", 7).await;
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    let place = stand.catalog.person_progress().await.unwrap().place;
+    assert_eq!(place.created_at.0, NOW + 6);
+    stand.pass("b", 100).await;
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    let progress = stand.catalog.person_progress().await.unwrap();
+    assert_eq!(progress.passed, Some(UtcTime(NOW + 100)));
+    assert_eq!(kept(&stand.catalog).await, copied(&stand));
+}
+
+async fn what_was_not_copied_is_copied_first(one: TestDatabase, _: TestDatabase) {
+    let stand = Stand::open(&one).await;
+    register(&stand).await;
+    let updates: Vec<_> = (0..200).map(|it| update(stand.team_id, it)).collect();
+    stand.store(&updates);
+    // Somebody applied a part, and died.
+    let mut sorted = updates.clone();
+    sorted.sort_by_key(|update| update.place);
+    let from = stand.catalog.person_progress().await.unwrap();
+    let applied = stand
+        .catalog
+        .apply_person_updates(&from, &sorted[..90])
+        .await;
+    assert_eq!(applied.unwrap().unwrap().count, 90);
+    assert!(copied(&stand).is_empty());
+    let worker = stand.worker(1_000);
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(kept(&stand.catalog).await, copied(&stand));
+    for node in NODES {
+        stand.pass(node, 100).await;
+    }
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(kept(&stand.catalog).await, copied(&stand));
+}

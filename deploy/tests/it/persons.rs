@@ -1,0 +1,117 @@
+//! Persons and groups in the real binary: from requests to views, by whoever leads.
+
+use crate::server::{Server, eventually, get};
+use millrace_catalog::testing::TestDatabase;
+use rustix::process::{Signal, kill_process};
+use serde_json::json;
+use tempfile::TempDir;
+
+#[test]
+fn what_events_say_of_persons_is_in_views() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    server.capture(&json!([
+        {"event": "seen", "distinct_id": "anonymous-1", "properties": {"$groups": {"company": "acme"}}},
+        {"event": "bought", "distinct_id": "ann", "timestamp": "2026-02-01T00:00:00Z",
+         "properties": {"$set": {"plan": "large", "seats": 3}}},
+        {"event": "$identify", "distinct_id": "ann", "timestamp": "2026-01-01T00:00:00Z",
+         "properties": {"$anon_distinct_id": "anonymous-1", "$set": {"plan": "small", "since": 2020}}},
+        {"event": "$group_identify", "distinct_id": "ann",
+         "properties": {"$group_type": "company", "$group_key": "acme", "$group_set": {"city": "Bern"}}},
+        {"event": "nobody's", "distinct_id": "undefined", "properties": {"$set": {"a": 1}}},
+    ]));
+    server.wait_for(
+        "SELECT event, person_id = (SELECT person_id FROM millrace.person_distinct_ids FINAL \
+         WHERE distinct_id = 'ann'), person_properties FROM millrace.events_with_persons \
+         WHERE event IN ('seen', 'bought') ORDER BY event",
+        "bought\t1\t{\"plan\":\"large\",\"seats\":3,\"since\":2020}\n\
+         seen\t1\t{\"plan\":\"large\",\"seats\":3,\"since\":2020}",
+    );
+    server.wait_for(
+        "SELECT count(), sum(is_identified) FROM millrace.persons_current",
+        "1\t1",
+    );
+    server.wait_for(
+        "SELECT event, g.properties FROM millrace.events_with_persons AS e \
+         JOIN (SELECT * FROM millrace.groups FINAL) AS g ON g.team_id = e.team_id \
+         AND g.group_key = JSONExtractString(e.groups, 'company') WHERE g.group_type = 'company'",
+        "seen\t{\"city\":\"Bern\"}",
+    );
+}
+
+/// For processes that share a catalog.
+const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+const ROUNDS: usize = 3;
+const PERSONS: usize = 500;
+
+/// Whether a process leads, by its metrics.
+fn leads(server: &Server) -> bool {
+    let url = format!("{}/metrics", server.credential("health_url"));
+    let (_, metrics) = get(&url, &[]);
+    metrics
+        .lines()
+        .any(|line| line == "millrace_person_leader 1")
+}
+
+fn tell(server: &Server, round: usize) {
+    for chunk in 0..PERSONS / 50 {
+        let events: Vec<_> = (chunk * 50..chunk * 50 + 50)
+            .map(|person| {
+                json!({
+                    "event": "told", "distinct_id": format!("person {person}"),
+                    "properties": {"$set": {format!("round{round}"): person, "last": round}},
+                })
+            })
+            .collect();
+        server.capture(&json!(events));
+    }
+}
+
+#[test]
+fn another_process_goes_on_when_the_one_that_leads_is_killed() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let database = runtime.block_on(TestDatabase::postgres());
+    let shared = ["--database-url", database.url(), "--secret-key", SECRET_KEY];
+    let home = TempDir::new().unwrap();
+    let server = Server::start_mode("ingest", home.path(), &shared);
+    let (url, user, password) = (
+        server.credential("clickhouse_url"),
+        server.credential("clickhouse_user"),
+        server.credential("clickhouse_password"),
+    );
+    let clickhouse = [
+        "--clickhouse-url",
+        &url,
+        "--clickhouse-user",
+        &user,
+        "--clickhouse-password",
+        &password,
+    ];
+    let args = [&shared[..], &clickhouse].concat();
+    let folders: Vec<TempDir> = (0..=ROUNDS).map(|_| TempDir::new().unwrap()).collect();
+    let start = |folder: &TempDir| Server::start_mode("admin", folder.path(), &args);
+    let mut admins: Vec<Server> = folders.iter().map(start).collect();
+    for round in 0..ROUNDS {
+        let leader = eventually("a leader", || admins.iter().position(leads));
+        tell(&server, round);
+        // In the middle of it, whatever that is.
+        eventually("some of the round", || {
+            let sql = format!(
+                "SELECT count() FROM millrace.persons WHERE position(properties, 'round{round}') > 0"
+            );
+            (server.query(&sql).trim() != "0").then_some(())
+        });
+        let killed = admins.remove(leader);
+        kill_process(killed.pid(), Signal::KILL).unwrap();
+    }
+    server.wait_for(
+        "SELECT count(), countIf(properties = concat('{\"last\":2,\"round0\":', n, ',\"round1\":', n, \
+         ',\"round2\":', n, '}')) FROM (SELECT properties, JSONExtractRaw(properties, 'round0') AS n \
+         FROM millrace.persons_current)",
+        &format!("{PERSONS}\t{PERSONS}"),
+    );
+    server.wait_for(
+        "SELECT uniqExact(person_id), countIf(NOT is_identified) FROM millrace.events_with_persons",
+        &format!("{PERSONS}\t{}", PERSONS * ROUNDS),
+    );
+}
