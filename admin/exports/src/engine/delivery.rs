@@ -8,7 +8,12 @@ use crate::rows::Part;
 use crate::window::RunScope;
 use millrace_catalog::ClaimedRun;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// How often it is looked whether persons are up to date, and how long at the most.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOKS_MAX: u32 = 120;
 
 /// How far a run is, for those who look while it runs.
 #[derive(Debug, Default)]
@@ -43,6 +48,12 @@ pub(super) async fn deliver(
 ) -> Result<Delivered, ExportError> {
     let scope = RunScope::of(&claimed.export, &claimed.run);
     let source = Source::of(&inner.clickhouse, &claimed.export, &scope)?;
+    if source.is_of_persons() {
+        tokio::select! {
+            known = until_known(inner, &scope) => known?,
+            () = stopped.cancelled() => return Err(ExportError::retry("The run was interrupted.")),
+        }
+    }
     let before = source.count().await?;
     progress
         .total
@@ -73,6 +84,23 @@ pub(super) async fn deliver(
             Err(error)
         }
     }
+}
+
+/// Waits until what the window's events say of persons is applied: that is a second or two later
+/// than they are stored. What takes longer is tried again.
+async fn until_known(inner: &Inner, scope: &RunScope) -> Result<(), ExportError> {
+    let known_from = scope.window.known_from();
+    for _ in 0..LOOKS_MAX {
+        let watermark = inner.catalog.persons_watermark().await;
+        let watermark = watermark.map_err(|error| ExportError::retry(error.to_string()))?;
+        if watermark >= Some(known_from) {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Err(ExportError::retry(
+        "What the window's events say of persons is not applied yet.",
+    ))
 }
 
 /// In how many parts the rows are wanted.

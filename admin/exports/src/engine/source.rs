@@ -55,6 +55,11 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Whether its rows are made of what events say of persons and groups.
+    pub(super) fn is_of_persons(&self) -> bool {
+        self.reading().source() != crate::query::Source::Events
+    }
+
     /// How many rows there are.
     pub(super) async fn count(&self) -> Result<u64, ExportError> {
         self.number(&self.reading().count(Part::WHOLE)?).await

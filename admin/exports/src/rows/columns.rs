@@ -1,6 +1,7 @@
 //! What stands in a row, by form.
 
 use super::RowForm;
+use crate::error::ExportError;
 
 /// The columns that customers' queries see, and that all forms are made of.
 pub(super) const STORED: &str =
@@ -15,6 +16,61 @@ pub(super) fn of_events(form: RowForm) -> (String, &'static str) {
         RowForm::Parquet(_) => (plain_types(), "Parquet"),
         RowForm::Arrow(_) => (plain_types(), "ArrowStream"),
     }
+}
+
+/// The columns of persons in a form, and the format they are written in.
+pub(super) fn of_persons(form: RowForm) -> Result<(String, &'static str), ExportError> {
+    let stored = "team_id, distinct_id, toString(person_id) AS person_id, properties, \
+                  is_identified, created_at, person_distinct_id_version, person_version";
+    let fields = [
+        ("team_id", "toString(team_id)".to_owned()),
+        ("distinct_id", text("distinct_id")),
+        ("person_id", text("person_id")),
+        ("properties", properties()),
+        (
+            "is_identified",
+            "if(is_identified, 'true', 'false')".to_owned(),
+        ),
+        ("created_at", time("created_at")),
+        (
+            "person_distinct_id_version",
+            "toString(person_distinct_id_version)".to_owned(),
+        ),
+        ("person_version", "toString(person_version)".to_owned()),
+    ];
+    of_others(form, stored, &fields)
+}
+
+/// Likewise of groups.
+pub(super) fn of_groups(form: RowForm) -> Result<(String, &'static str), ExportError> {
+    let stored = "team_id, group_type, group_key, properties, created_at, version";
+    let fields = [
+        ("team_id", "toString(team_id)".to_owned()),
+        ("group_type", text("group_type")),
+        ("group_key", text("group_key")),
+        ("properties", properties()),
+        ("created_at", time("created_at")),
+        ("version", "toString(version)".to_owned()),
+    ];
+    of_others(form, stored, &fields)
+}
+
+fn of_others(
+    form: RowForm,
+    stored: &str,
+    fields: &[(&str, String)],
+) -> Result<(String, &'static str), ExportError> {
+    Ok(match form {
+        RowForm::JsonLines => (object(fields), "TSVRaw"),
+        RowForm::TableJsonLines => {
+            return Err(ExportError::hopeless(
+                "This destination takes events only: export persons to files.",
+            ));
+        }
+        RowForm::Csv => (stored.to_owned(), "CSVWithNames"),
+        RowForm::Parquet(_) => (stored.to_owned(), "Parquet"),
+        RowForm::Arrow(_) => (stored.to_owned(), "ArrowStream"),
+    })
 }
 
 /// The format that the columns of a query are written in.

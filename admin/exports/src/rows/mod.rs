@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `reading` | [`Reading`]: what of a window is read, as statements |
 //! | `columns` | what stands in a row, by form |
+//! | `persons` | rows of persons and groups |
 //! | `settings` | how ClickHouse is to write them, and what a statement may cost |
 //! | `failure` | what an error of ClickHouse means for the customer |
 //! | `windows` | which windows of a range have rows |
@@ -16,6 +17,7 @@
 mod columns;
 mod count;
 mod failure;
+mod persons;
 mod reading;
 mod settings;
 mod windows;

@@ -70,8 +70,8 @@ impl Reading<'_> {
     /// Reads one part of the rows in a form.
     ///
     /// # Errors
-    /// There are no such rows yet, the form has no such compression, or the query makes rows of
-    /// several and cannot be taken in parts.
+    /// The form has no such rows or no such compression, or the query makes rows of several and
+    /// cannot be taken in parts.
     pub fn statement(&self, form: RowForm, part: Part) -> Result<Statement, ExportError> {
         let rows = self.rows(part)?;
         let sql = match self.query {
@@ -81,7 +81,11 @@ impl Reading<'_> {
                 columns::format_of_query(form)
             ),
             None => {
-                let (columns, format) = columns::of_events(form);
+                let (columns, format) = match self.source() {
+                    Source::Events => columns::of_events(form),
+                    Source::Persons => columns::of_persons(form)?,
+                    Source::Groups => columns::of_groups(form)?,
+                };
                 format!("SELECT {columns} FROM ({rows}) FORMAT {format}")
             }
         };
@@ -129,11 +133,6 @@ impl Reading<'_> {
 
     /// The rows that may be seen, as a SELECT: of the project, the window, the part.
     pub(super) fn rows(&self, part: Part) -> Result<String, ExportError> {
-        let table = self.clickhouse.source(self.table()?);
-        let mut conditions = vec![format!("team_id = {}", self.scope.team_id.0)];
-        conditions.extend(window(&self.scope.window));
-        conditions.extend(names("IN", &self.filter.include));
-        conditions.extend(names("NOT IN", &self.filter.exclude));
         let Part { index, count } = part;
         if count > 1 && !self.has_parts() {
             return Err(ExportError::hopeless(
@@ -141,27 +140,33 @@ impl Reading<'_> {
                  leave out max_file_size_mb.",
             ));
         }
-        if count > 1 {
-            conditions.push(format!("cityHash64(uuid) % {count} = {index}"));
-        }
-        let columns = columns::STORED;
-        let conditions = conditions.join(" AND ");
-        Ok(format!("SELECT {columns} FROM {table} WHERE {conditions}"))
+        let of_part = |id: &str| {
+            let condition = format!("cityHash64({id}) % {count} = {index}");
+            (count > 1).then_some(condition)
+        };
+        Ok(match self.source() {
+            Source::Events => {
+                let mut conditions = vec![format!("team_id = {}", self.scope.team_id.0)];
+                conditions.extend(window(&self.scope.window));
+                conditions.extend(names("IN", &self.filter.include));
+                conditions.extend(names("NOT IN", &self.filter.exclude));
+                conditions.extend(of_part("uuid"));
+                let (columns, table) = (columns::STORED, self.clickhouse.source(Table::Events));
+                let conditions = conditions.join(" AND ");
+                format!("SELECT {columns} FROM {table} WHERE {conditions}")
+            }
+            Source::Persons => self.persons(of_part("distinct_id")),
+            Source::Groups => self.groups(of_part("group_key")),
+        })
     }
 
-    /// Where the rows are stored: the one place that knows which sources there are.
-    fn table(&self) -> Result<Table, ExportError> {
-        let source = match (self.query, self.scope.model) {
+    /// What rows are made of: the one place that knows which sources there are.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match (self.query, self.scope.model) {
             (Some(query), _) => query.source(),
             (None, ExportModel::Events) => Source::Events,
             (None, ExportModel::Persons) => Source::Persons,
-        };
-        match source {
-            Source::Events => Ok(Table::Events),
-            Source::Persons | Source::Groups => Err(ExportError::hopeless(format!(
-                "There is no table of {} yet: export events.",
-                source.name()
-            ))),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Part, Reading, Statement, options, read_failure};
 use crate::error::ExportError;
+use crate::query::Source;
 use crate::window::WindowBy;
 use millrace_catalog::{ExportInterval, UtcTime};
 use uuid::Uuid;
@@ -60,15 +61,17 @@ impl Reading<'_> {
 
     /// The number of each row's window, as a SELECT.
     fn numbers(&self, interval: ExportInterval) -> Result<String, ExportError> {
-        let column = match self.scope.window.by {
-            WindowBy::Arrival => "created_at",
-            WindowBy::Timestamp { .. } => "timestamp",
+        let column = match (self.source(), self.scope.window.by) {
+            (Source::Events, WindowBy::Arrival) => "toUnixTimestamp64Micro(created_at)",
+            (Source::Events, WindowBy::Timestamp { .. }) => "toUnixTimestamp64Micro(timestamp)",
+            (_, WindowBy::Arrival) => "toInt64(version)",
+            (_, WindowBy::Timestamp { .. }) => "toUnixTimestamp64Micro(created_at)",
         };
         let (origin, micros) = (origin(interval), interval.micros());
         let shift = NUMBERS_BEFORE * micros - origin;
         let rows = self.rows(Part::WHOLE)?;
         Ok(format!(
-            "SELECT intDiv(toUnixTimestamp64Micro({column}) + {shift}, {micros}) AS number \
+            "SELECT intDiv({column} + {shift}, {micros}) AS number \
              FROM ({rows})"
         ))
     }

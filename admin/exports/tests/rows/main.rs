@@ -18,4 +18,5 @@ mod forms;
 mod harmless;
 mod hostile;
 mod hostile_texts;
+mod persons;
 mod windows;
