@@ -86,6 +86,23 @@ fn the_first_events_of_the_readme_arrive() {
 }
 
 #[test]
+fn the_readme_knows_whose_events_are() {
+    let home = TempDir::new().unwrap();
+    let server = Server::start(&home.path().join("millrace-data"));
+    server.wait_for("EXISTS TABLE millrace.events_with_persons", "1");
+    let shell = [block("key", &server), block("persons", &server)].join("\n");
+    crate::server::eventually("both events of one person", || {
+        // Events come again and again until then, of the same person.
+        let printed = output(
+            Command::new("bash")
+                .args(["-ec", &shell])
+                .current_dir(&home),
+        );
+        (printed.matches("large").count() >= 2 && printed.contains("visitor-1")).then_some(())
+    });
+}
+
+#[test]
 fn the_readme_manages_an_organization() {
     let home = TempDir::new().unwrap();
     let server = Server::start(&home.path().join("millrace-data"));
