@@ -39,7 +39,7 @@ pub async fn verify(
     loop {
         let look = look(ledger, clickhouse, patience).await;
         let settled = match &look {
-            Ok(verdict) => verdict.is_clean() || !verdict.may_become_clean(),
+            Ok(verdict) => verdict.is_settled(),
             Err(_) => false,
         };
         if let Ok(verdict) = &look

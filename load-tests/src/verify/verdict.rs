@@ -53,9 +53,10 @@ impl Verdict {
         self.missing.batches == 0 && self.duplicated.batches == 0 && self.partial.batches == 0
     }
 
-    /// Whether waiting may make it clean.
-    pub(super) const fn may_become_clean(&self) -> bool {
-        self.duplicated.batches == 0
+    /// Whether waiting changes nothing. Rows that are there twice stay; but beside them others may
+    /// be on their way, which must not be called missing.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.missing.batches == 0 && self.partial.batches == 0
     }
 }
 
