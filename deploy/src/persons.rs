@@ -6,11 +6,13 @@ use crate::open;
 use anyhow::Context;
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_persons::{Worker, WorkerOptions};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// Threads: a long step must not keep the lease from being extended.
 const THREADS: usize = 2;
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// The running worker; it ends with the process, or when it is stopped.
 #[derive(Debug)]
@@ -62,7 +64,11 @@ fn serve(
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         let catalog = open::catalog(config).await?;
-        let worker = Worker::new(catalog, clickhouse, WorkerOptions::default());
+        let options = WorkerOptions {
+            kept: DAY * config.person_updates_days,
+            ..WorkerOptions::default()
+        };
+        let worker = Worker::new(catalog, clickhouse, options);
         worker.run(stopped.cancelled()).await;
         Ok(())
     });

@@ -18,11 +18,13 @@
 //! | `leader` | the lease |
 //! | `reading` | what events say, from ClickHouse |
 //! | `copying` | what changed, to ClickHouse |
+//! | `forgetting` | what events said long ago |
 //! | `metrics` | how it goes |
 
 #![forbid(unsafe_code)]
 
 mod copying;
+mod forgetting;
 mod leader;
 mod metrics;
 mod reading;

@@ -2,10 +2,11 @@
 
 use crate::leader::Leader;
 use crate::reading::Updates;
-use crate::{copying, metrics, reading};
+use crate::{copying, forgetting, metrics, reading};
 use millrace_catalog::{Catalog, CatalogError, PersonProgress, UtcTime};
 use millrace_clickhouse::{ClickHouse, InsertError, QueryError};
-use std::time::Duration;
+use millrace_rows::Month;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -23,6 +24,9 @@ pub struct WorkerOptions {
     pub retry_pause: Duration,
     /// How long a process may not be heard of before its lease lapses.
     pub lapse_after: Duration,
+    /// How long updates are kept in ClickHouse once they were applied, and on to the end of their
+    /// month.
+    pub kept: Duration,
 }
 
 impl Default for WorkerOptions {
@@ -33,6 +37,7 @@ impl Default for WorkerOptions {
             look_every: Duration::from_millis(500),
             retry_pause: Duration::from_secs(2),
             lapse_after: Duration::from_secs(6),
+            kept: Duration::from_secs(30 * 24 * 3_600),
         }
     }
 }
@@ -43,8 +48,8 @@ pub enum Failure {
     /// The catalog could not be read or written.
     #[error("the catalog: {0}")]
     Catalog(#[from] CatalogError),
-    /// What events say could not be read.
-    #[error("reading person_updates: {0}")]
+    /// What events say could not be read, or not be forgotten.
+    #[error("person_updates: {0}")]
     Read(#[from] QueryError),
     /// ClickHouse answered something else than rows.
     #[error("a row of person_updates cannot be read")]
@@ -91,9 +96,14 @@ impl Worker {
             Uuid::new_v4(),
             self.options.lapse_after,
         );
+        let mut forget_at = Instant::now();
         tokio::pin!(stopped);
         loop {
             let pause = if leader.now() {
+                if Instant::now() >= forget_at {
+                    self.forget_if_possible().await;
+                    forget_at = Instant::now() + forgetting::EVERY;
+                }
                 self.led_round().await
             } else {
                 metrics::no_lag();
@@ -105,6 +115,21 @@ impl Worker {
             }
         }
         leader.end().await;
+    }
+
+    /// What is not forgotten now is later: nothing waits for it.
+    async fn forget_if_possible(&self) {
+        if let Err(failure) = self.forget().await {
+            tracing::warn!(%failure, "old updates of persons stay; trying again in an hour");
+        }
+    }
+
+    /// Drops the months of updates that nobody needs any more; answers them.
+    ///
+    /// # Errors
+    /// When a database cannot be asked.
+    pub async fn forget(&self) -> Result<Vec<Month>, Failure> {
+        forgetting::forget(&self.catalog, &self.clickhouse, self.options.kept).await
     }
 
     /// A round; answers how long to wait for the next.

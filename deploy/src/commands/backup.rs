@@ -10,7 +10,8 @@
 //! Two things stay out. The log: what is in it is on its way to ClickHouse, and sent again by a
 //! second server it would be stored twice. The node's name: it is part of the tokens by which
 //! ClickHouse knows an insert that it has, so two servers of one name would lose rows. Nor do exports
-//! of the new server wait for the old node.
+//! of the new server wait for the old node. Persons and groups are copied to ClickHouse once more, as
+//! the catalog is of a later moment.
 
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
@@ -108,6 +109,7 @@ pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
         keep(&from, data_dir)?;
         let catalog = open::catalog(config).await?;
         catalog.retire_ingest_nodes().await?;
+        catalog.copy_persons_again().await?;
         catalog.close().await?;
         let path = config.credentials_path();
         let mut credentials = Credentials::load(&path)?.unwrap_or_default();

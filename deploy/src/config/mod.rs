@@ -114,6 +114,8 @@ pub struct Config {
     pub export_runs_kept: Option<Duration>,
     /// How long lines of their logs are kept; `None`: as long as the runs.
     pub export_logs_kept: Option<Duration>,
+    /// How long what events say of persons is kept once it was applied, in days.
+    pub person_updates_days: u32,
     /// Whether exports may go to private networks.
     pub allow_private_destinations: bool,
     /// What secrets are encrypted with; `None`: a key of our own, in the data folder.
@@ -173,6 +175,7 @@ impl Config {
             export_runs_max: settings.export_runs_max,
             export_runs_kept: days(settings.export_runs_kept_days),
             export_logs_kept: days(settings.export_logs_kept_days),
+            person_updates_days: settings.person_updates_days,
             allow_private_destinations: settings.allow_private_destinations,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })

@@ -232,6 +232,16 @@ pub struct Settings {
         default_value_t = 30
     )]
     pub export_logs_kept_days: u32,
+    /// Days that what events say of persons is kept in ClickHouse once it was applied, and on to
+    /// the end of its month: as long as backups of the catalog
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_PERSON_UPDATES_DAYS",
+        value_name = "N",
+        default_value_t = 30
+    )]
+    pub person_updates_days: u32,
     /// Let exports, and the checks of proxy records, go to private networks, too
     #[arg(
         long,

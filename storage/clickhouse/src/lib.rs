@@ -9,6 +9,7 @@
 //! | `presence` | is a block there, is an insert still running, did the server restart |
 //! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as bytes, however many |
 //! | `persons` | [`PersonTable`]: persons and groups as the catalog has them; views of them |
+//! | `forget` | what events said of persons, once it was applied long ago |
 //! | `rejected`, `purge`, `backup` | for the operator: refused events, deleted projects, copies |
 //! | `error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
 //!
@@ -22,6 +23,7 @@
 
 mod backup;
 mod error;
+mod forget;
 mod insert;
 mod migrate;
 mod persons;

@@ -4,6 +4,7 @@ use crate::stand::{NODES, NOW, Stand, update};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Catalog, PersonUpdate, UtcTime};
 use millrace_persons::Round;
+use millrace_rows::Month;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,6 +13,8 @@ on_both!(
     whoever_dies_the_result_is_that_of_one_pass,
     nothing_is_applied_before_all_nodes_have_passed_it,
     what_was_not_copied_is_copied_first,
+    everything_is_copied_again_to_a_clickhouse_of_another_time,
+    what_was_applied_long_ago_is_forgotten_and_nothing_else,
 );
 
 const UPDATES: i64 = 3_000;
@@ -172,5 +175,82 @@ async fn what_was_not_copied_is_copied_first(one: TestDatabase, _: TestDatabase)
         stand.pass(node, 100).await;
     }
     assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(kept(&stand.catalog).await, copied(&stand));
+}
+
+async fn everything_is_copied_again_to_a_clickhouse_of_another_time(
+    one: TestDatabase,
+    _: TestDatabase,
+) {
+    let stand = Stand::open(&one).await;
+    register(&stand).await;
+    let updates: Vec<_> = (0..200).map(|it| update(stand.team_id, it)).collect();
+    stand.store(&updates);
+    for node in NODES {
+        stand.pass(node, 100).await;
+    }
+    let worker = stand.worker(1_000);
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    for table in ["persons", "person_distinct_ids", "groups"] {
+        let sql = format!("TRUNCATE TABLE `{}`.{table}", stand.database);
+        stand.ask(&sql, &[]);
+    }
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert!(copied(&stand).is_empty());
+    stand.catalog.copy_persons_again().await.unwrap();
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert!(!copied(&stand).is_empty());
+    assert_eq!(kept(&stand.catalog).await, copied(&stand));
+}
+
+const DAY: i64 = 24 * 3_600 * 1_000_000;
+
+/// Updates that arrived so many days before the beginning of 2026.
+fn of_day(stand: &Stand, days: i64) -> Vec<PersonUpdate> {
+    let of_number = |number| {
+        let mut update = update(stand.team_id, number);
+        update.place.created_at.0 -= days * DAY;
+        update
+    };
+    (0..20).map(of_number).collect()
+}
+
+/// The months of updates that are there.
+fn months(stand: &Stand) -> String {
+    let sql = format!(
+        "SELECT toYYYYMM(created_at) AS month FROM `{}`.person_updates GROUP BY month \
+         ORDER BY month FORMAT CSV",
+        stand.database
+    );
+    stand.ask(&sql, &[]).trim().replace('\n', " ")
+}
+
+async fn what_was_applied_long_ago_is_forgotten_and_nothing_else(
+    one: TestDatabase,
+    _: TestDatabase,
+) {
+    let stand = Stand::open(&one).await;
+    let worker = stand.worker(1_000);
+    for days in [80, 40, 10] {
+        stand.store(&of_day(&stand, days));
+    }
+    assert_eq!(worker.forget().await.unwrap(), []);
+    // One node lags far behind: however old, what it has not passed is kept.
+    register(&stand).await;
+    stand.pass("a", 0).await;
+    stand.pass("b", -60 * DAY).await;
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    assert_eq!(worker.forget().await.unwrap(), []);
+    stand.pass("b", 0).await;
+    assert_eq!(worker.forget().await.unwrap(), [], "it is not applied yet");
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    let forgotten = worker.forget().await.unwrap();
+    assert_eq!(forgotten, [Month(202_510), Month(202_511)]);
+    assert_eq!(months(&stand), "202512");
+    assert_eq!(worker.forget().await.unwrap(), []);
+    // The log of a node that was given up comes back after all.
+    stand.store(&of_day(&stand, 81));
+    assert_eq!(stand.worker(1).forget().await.unwrap(), [Month(202_510)]);
+    assert_eq!(months(&stand), "202512");
     assert_eq!(kept(&stand.catalog).await, copied(&stand));
 }

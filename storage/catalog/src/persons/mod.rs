@@ -151,6 +151,19 @@ impl Catalog {
             .exec(&self.writer);
         noted.await.map(drop).map_err(|error| self.error(&error))
     }
+
+    /// Has persons and groups copied to ClickHouse as a whole, as that is of another time than this
+    /// catalog: what was copied between the two would never come.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn copy_persons_again(&self) -> Result<(), CatalogError> {
+        let again = person_progress::Entity::update_many()
+            .col_expr(person_progress::Column::Copied, Expr::value(0_i64))
+            .exec(&self.writer);
+        again.await.map(drop).map_err(|error| self.error(&error))
+    }
 }
 
 async fn apply(

@@ -4,7 +4,7 @@ use crate::fixture::Database;
 use bytes::Bytes;
 use millrace_clickhouse::PersonTable;
 use millrace_rows::rowbinary::{put_bool, put_bytes, put_i64, put_uuid};
-use millrace_rows::{TeamId, person_id};
+use millrace_rows::{Month, TeamId, person_id};
 use uuid::Uuid;
 
 fn person(id: Uuid, properties: &str, is_deleted: bool, version: i64) -> Vec<u8> {
@@ -99,4 +99,36 @@ async fn persons_and_groups_of_deleted_projects_go_with_their_events() {
         tokio::task::yield_now().await;
     }
     assert_eq!(database.clickhouse.teams_with_rows().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn old_updates_of_persons_go_by_months_and_nothing_with_them() {
+    let database = Database::make("persons_forgotten").await;
+    for month in ["2025-11", "2025-12", "2026-01"] {
+        database
+            .execute(&format!(
+                "INSERT INTO persons_forgotten.person_updates (team_id, created_at, request_id) \
+                 SELECT 1, toDateTime64('{month}-15 00:00:00', 6, 'UTC'), toString(number) \
+                 FROM numbers(100)"
+            ))
+            .await;
+        database
+            .execute(&format!(
+                "INSERT INTO persons_forgotten.events (team_id, timestamp) \
+                 SELECT 1, toDateTime64('{month}-15 00:00:00', 6, 'UTC')"
+            ))
+            .await;
+    }
+    let clickhouse = &database.clickhouse;
+    for (before, expected) in [
+        (202_511, &[][..]),
+        (202_601, &[Month(202_511), Month(202_512)]),
+        (202_601, &[]),
+    ] {
+        let forgotten = clickhouse.forget_person_updates(Month(before)).await;
+        assert_eq!(forgotten.unwrap(), expected, "{before}");
+    }
+    let left = "SELECT count() FROM {db}.person_updates";
+    assert_eq!(database.number(left).await, 100);
+    assert_eq!(database.events().await, 3);
 }
