@@ -9,7 +9,8 @@
 //! A `$set_once` that is passed over because an older one holds is forgotten: an `$unset` that
 //! arrives late, from between the two, leaves the key without a value.
 
-use serde::{Deserialize, Deserializer, Serialize};
+mod kept;
+
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,40 +25,22 @@ pub(super) struct Stamp {
 }
 
 /// All keys of one person or group.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Registers(BTreeMap<String, Register>);
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 struct Register {
-    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     write: Option<Write>,
     /// Newer than `write`.
-    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     once: Option<Write>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 struct Write {
-    #[serde(rename = "t")]
     at: i64,
-    #[serde(rename = "u")]
     by: Uuid,
     /// JSON text, which may be `null`; none is a tombstone.
-    #[serde(
-        rename = "v",
-        default,
-        deserialize_with = "whatever_is_there",
-        skip_serializing_if = "Option::is_none"
-    )]
     value: Option<Box<RawValue>>,
-}
-
-/// `null` is a value, too.
-fn whatever_is_there<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Box<RawValue>>, D::Error> {
-    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl Write {
@@ -119,17 +102,6 @@ impl Register {
 }
 
 impl Registers {
-    /// As it was kept.
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
-    }
-
-    /// As it is kept.
-    pub fn to_text(&self) -> String {
-        // Keys are texts, so that this cannot fail.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-
     /// The properties as one JSON object.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{");
@@ -147,7 +119,7 @@ impl Registers {
         json
     }
 
-    /// Roughly how long its text is, in bytes.
+    /// How long its text is at the most, roughly, in bytes: as if each key was another event's.
     pub fn bytes(&self) -> usize {
         let keys = self.0.iter();
         keys.map(|(key, register)| key.len() + register.bytes())

@@ -110,3 +110,21 @@ fn null_is_a_value_and_numbers_keep_their_digits() {
     );
     assert!(read.has("a"));
 }
+
+#[test]
+fn an_event_is_named_once_however_much_it_wrote() {
+    let mut registers = Registers::default();
+    let (by, value) = (Uuid::nil(), raw(1));
+    for key in ["a", "b", "c"] {
+        registers.set(key, Stamp { at: 5, by }, &value);
+    }
+    registers.unset("b", Stamp { at: 6, by });
+    registers.set_once("d", Stamp { at: 5, by }, &value);
+    let text = registers.to_text();
+    let expected = format!(
+        r#"{{"s":[[5,"{by}"],[6,"{by}"]],"w":{{"a":[0,1],"b":[1],"c":[0,1]}},"o":{{"d":[0,1]}}}}"#
+    );
+    assert_eq!(text, expected);
+    assert_eq!(Registers::parse(&text).unwrap().to_text(), text);
+    assert!(Registers::parse(r#"{"s":[],"w":{"a":[0,1]}}"#).is_err());
+}
