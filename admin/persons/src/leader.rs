@@ -6,6 +6,7 @@ use millrace_catalog::leases::PERSONS_LEASE;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
@@ -17,6 +18,8 @@ pub(crate) struct Leader {
     catalog: Catalog,
     holder: Uuid,
     leads: Arc<AtomicBool>,
+    lapse_after: Duration,
+    stop: CancellationToken,
     /// Ends with this.
     task: AbortOnDropHandle<()>,
 }
@@ -26,11 +29,17 @@ impl Leader {
     pub(crate) fn start(catalog: Catalog, holder: Uuid, lapse_after: Duration) -> Self {
         let leads = Arc::new(AtomicBool::new(false));
         let (asking, told) = (catalog.clone(), Arc::clone(&leads));
-        let task = tokio::spawn(async move { extend(&asking, holder, lapse_after, &told).await });
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            extend(&asking, holder, lapse_after, &told, &stopped).await;
+        });
         Self {
             catalog,
             holder,
             leads,
+            lapse_after,
+            stop,
             task: AbortOnDropHandle::new(task),
         }
     }
@@ -41,9 +50,12 @@ impl Leader {
     }
 
     /// Gives the lease back.
-    pub(crate) async fn end(self) {
-        self.task.abort();
-        if !self.now() {
+    pub(crate) async fn end(mut self) {
+        self.stop.cancel();
+        // Not in the middle of a transaction, whose connection others go on with. Whoever waits for
+        // longer than the lease lasts has nothing to give back.
+        let ended = tokio::time::timeout(self.lapse_after, &mut self.task).await;
+        if ended.is_err() || !self.now() {
             return;
         }
         let released = self.catalog.release_lease(PERSONS_LEASE, self.holder).await;
@@ -53,7 +65,13 @@ impl Leader {
     }
 }
 
-async fn extend(catalog: &Catalog, holder: Uuid, lapse_after: Duration, leads: &AtomicBool) {
+async fn extend(
+    catalog: &Catalog,
+    holder: Uuid,
+    lapse_after: Duration,
+    leads: &AtomicBool,
+    stopped: &CancellationToken,
+) {
     let mut held_until = Instant::now();
     loop {
         let asked = Instant::now();
@@ -69,6 +87,9 @@ async fn extend(catalog: &Catalog, holder: Uuid, lapse_after: Duration, leads: &
             tracing::info!(is_leader, "persons");
         }
         metrics::leads(is_leader);
-        tokio::time::sleep(lapse_after / EXTENDED_TIMES).await;
+        tokio::select! {
+            () = stopped.cancelled() => return,
+            () = tokio::time::sleep(lapse_after / EXTENDED_TIMES) => {}
+        }
     }
 }
