@@ -23,6 +23,7 @@ mod commands;
 mod crash;
 mod disk;
 mod drain;
+mod export_persons;
 mod export_runs;
 mod exports;
 mod first_event;

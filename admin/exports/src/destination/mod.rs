@@ -16,7 +16,7 @@
 //! | [`no_op`] | nowhere |
 //! | [`calls`] | HTTP calls that are tried until it is known whether they succeeded |
 //! | `settings` | fields of a configuration |
-//! | `table` | the columns of a table of events, and the values of a row |
+//! | `table` | the columns of a table of events or persons, and the values of a row |
 //! | `lines`, `json_text` | bytes into lines, and JSON that can be stored |
 
 mod big_query;
@@ -35,7 +35,7 @@ mod snowflake;
 mod table;
 pub mod warehouse;
 
-pub use opening::Destinations;
+pub use opening::{Configured, Destinations};
 
 use crate::error::ExportError;
 use crate::rows::RowForm;

@@ -9,13 +9,26 @@ use super::no_op::NoOp;
 use super::postgres::{Postgres, TimeLimits};
 use super::warehouse::{Means, Warehouse};
 use crate::error::ExportError;
-use millrace_catalog::{BatchExport, DestinationType, SecretKey};
+use millrace_catalog::{BatchExport, DestinationType, ExportModel, SecretKey};
 use millrace_dial::{Guard, HttpSetupError};
 use millrace_rows::SystemClock;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// What a destination is opened by; its fields were checked.
+#[derive(Clone, Copy)]
+pub struct Configured<'a> {
+    /// Where rows go.
+    pub kind: DestinationType,
+    /// What rows are of.
+    pub model: ExportModel,
+    /// The fields that are shown.
+    pub config: &'a Value,
+    /// Those that are not.
+    pub secrets: &'a BTreeMap<String, String>,
+}
 
 /// Opens destinations: what all of them need. Clones share it.
 #[derive(Clone)]
@@ -53,20 +66,25 @@ impl Destinations {
                 "The secrets of this destination were encrypted with another key; give them again.",
             )
         })?;
-        let (kind, config) = (export.destination_type, &export.destination_config);
-        self.open_config(kind, config, &secrets)
+        self.open_config(Configured {
+            kind: export.destination_type,
+            model: export.model,
+            config: &export.destination_config,
+            secrets: &secrets,
+        })
     }
 
-    /// A destination that is kept nowhere, for a test of it; its fields were checked.
+    /// A destination that is kept nowhere, for a test of it.
     ///
     /// # Errors
     /// A field is missing.
-    pub fn open_config(
-        &self,
-        kind: DestinationType,
-        config: &Value,
-        secrets: &BTreeMap<String, String>,
-    ) -> Result<Box<dyn Destination>, ExportError> {
+    pub fn open_config(&self, of: Configured<'_>) -> Result<Box<dyn Destination>, ExportError> {
+        let Configured {
+            kind,
+            config,
+            secrets,
+            ..
+        } = of;
         let dialler: Arc<dyn Dialler> = Arc::new(self.guard.clone());
         let pace = Pace::default();
         Ok(match kind {
@@ -79,7 +97,7 @@ impl Destinations {
             }
             DestinationType::Postgres | DestinationType::Redshift => {
                 let limits = TimeLimits::default();
-                Box::new(Postgres::open(kind, config, secrets, dialler, limits)?)
+                Box::new(Postgres::open(of, dialler, limits)?)
             }
             DestinationType::Snowflake
             | DestinationType::BigQuery
@@ -89,7 +107,7 @@ impl Destinations {
                     clock: Arc::new(SystemClock),
                     pace,
                 };
-                Box::new(Warehouse::open(kind, config, secrets, means)?)
+                Box::new(Warehouse::open(of, means)?)
             }
             DestinationType::Http => Box::new(Http::open(config, secrets, dialler, pace)?),
             DestinationType::NoOp => Box::new(NoOp),

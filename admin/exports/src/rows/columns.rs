@@ -22,22 +22,23 @@ pub(super) fn of_events(form: RowForm) -> (String, &'static str) {
 pub(super) fn of_persons(form: RowForm) -> Result<(String, &'static str), ExportError> {
     let stored = "team_id, distinct_id, toString(person_id) AS person_id, properties, \
                   is_identified, created_at, person_distinct_id_version, person_version";
+    let number = |name| (name, format!("toString({name})"));
+    let is_identified = "if(is_identified, 'true', 'false')".to_owned();
     let fields = [
-        ("team_id", "toString(team_id)".to_owned()),
+        number("team_id"),
         ("distinct_id", text("distinct_id")),
         ("person_id", text("person_id")),
         ("properties", properties()),
-        (
-            "is_identified",
-            "if(is_identified, 'true', 'false')".to_owned(),
-        ),
+        ("is_identified", is_identified),
         ("created_at", time("created_at")),
-        (
-            "person_distinct_id_version",
-            "toString(person_distinct_id_version)".to_owned(),
-        ),
-        ("person_version", "toString(person_version)".to_owned()),
+        number("person_distinct_id_version"),
+        number("person_version"),
     ];
+    if form == RowForm::TableJsonLines {
+        let [team, id, person, properties, _, made, id_version, version] = fields;
+        let fields = [team, id, person, properties, id_version, version, made];
+        return Ok((object(&fields), "TSVRaw"));
+    }
     of_others(form, stored, &fields)
 }
 
@@ -64,7 +65,7 @@ fn of_others(
         RowForm::JsonLines => (object(fields), "TSVRaw"),
         RowForm::TableJsonLines => {
             return Err(ExportError::hopeless(
-                "This destination takes events only: export persons to files.",
+                "Tables take events and persons: export groups to files.",
             ));
         }
         RowForm::Csv => (stored.to_owned(), "CSVWithNames"),

@@ -34,7 +34,9 @@ pub enum RowForm {
     JsonLines,
     /// A JSON object a line with the columns of an events table in PostgreSQL and its kin: uuid,
     /// event, properties, elements, set, set_once, distinct_id, team_id, ip, site_url, timestamp.
-    /// `properties`, `elements`, `set` and `set_once` are JSON in it, or null.
+    /// `properties`, `elements`, `set` and `set_once` are JSON in it, or null. Likewise of a table
+    /// of persons: team_id, distinct_id, person_id, properties, person_distinct_id_version,
+    /// person_version, created_at.
     TableJsonLines,
     /// RFC 4180 with a line of names.
     Csv,

@@ -26,6 +26,27 @@ pub fn run(hour: i64) -> RunScope {
     }
 }
 
+/// The same of persons.
+pub fn run_of_persons(hour: i64) -> RunScope {
+    RunScope {
+        model: ExportModel::Persons,
+        ..run(hour)
+    }
+}
+
+/// The distinct id of this number with a person, for a table: versions of the id and the person.
+pub fn person(number: u64, versions: (i64, i64), properties: &Value) -> Value {
+    json!({
+        "team_id": 3,
+        "distinct_id": format!("user {number}"),
+        "person_id": Uuid::from_u128(number.into()).to_string(),
+        "properties": properties,
+        "person_distinct_id_version": versions.0,
+        "person_version": versions.1,
+        "created_at": "2026-11-20T14:00:00.000001Z",
+    })
+}
+
 /// The row of this number for a table.
 pub fn row(number: u64) -> Value {
     json!({

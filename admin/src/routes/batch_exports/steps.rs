@@ -7,8 +7,8 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
 use crate::patch::Patch;
-use millrace_catalog::{CheckedDestination, DestinationChange};
-use millrace_exports::destination::{Destination, Destinations, TestStep};
+use millrace_catalog::{CheckedDestination, DestinationChange, ExportModel};
+use millrace_exports::destination::{Configured, Destination, Destinations, TestStep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -128,7 +128,13 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
         tracing::error!(%error, "destinations cannot be tested");
         ApiError::internal()
     })?;
-    let opened = destinations.open_config(kind, &config, &secrets);
+    let model = before.as_ref().map(|export| export.model);
+    let opened = destinations.open_config(Configured {
+        kind,
+        model: model.unwrap_or(ExportModel::Events),
+        config: &config,
+        secrets: &secrets,
+    });
     let destination = opened.map_err(|error| {
         ApiError::invalid("invalid_input", Some("destination"), error.to_string())
     })?;

@@ -9,6 +9,7 @@ on_both!(
     an_export_is_made_with_the_fields_that_clients_know,
     an_export_changes_by_patch_and_put,
     bad_fields_are_named,
+    persons_go_everywhere_but_to_servers_that_take_events,
     what_is_missing_or_foreign_is_named,
     secrets_are_never_answered,
     private_places_and_files_need_the_operator,
@@ -170,6 +171,32 @@ async fn bad_fields_are_named() {
             assert_eq!(answer.error(), (400, code, Some(attr)), "{method} {bad}");
         }
     }
+}
+
+async fn persons_go_everywhere_but_to_servers_that_take_events() {
+    let fixture = Fixture::new().await;
+    let http =
+        json!({ "type": "HTTP", "config": { "url": "https://in.example.com/", "token": "t" } });
+    let table = json!({ "type": "Postgres", "config": {
+        "host": "db.example.com", "database": "d", "user": "u", "password": "p" } });
+    let new = |destination: &Value| {
+        let mut new = new_export();
+        (new["destination"], new["model"]) = (destination.clone(), json!("persons"));
+        new
+    };
+    let refused = (400, "invalid_input", Some("model"));
+    let answer = fixture.call("POST", ORGANIZATION, &new(&http)).await;
+    assert_eq!(answer.error(), refused);
+    let made = fixture.call("POST", ORGANIZATION, &new(&table)).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    // Nor by one change or the other.
+    let path = format!("{ORGANIZATION}{}/", made.body["id"].as_str().unwrap());
+    let change = json!({ "destination": http });
+    assert_eq!(fixture.call("PATCH", &path, &change).await.error(), refused);
+    let both = json!({ "destination": http, "model": "events" });
+    assert_eq!(fixture.call("PATCH", &path, &both).await.status, 200);
+    let change = json!({ "model": "persons" });
+    assert_eq!(fixture.call("PATCH", &path, &change).await.error(), refused);
 }
 
 async fn what_is_missing_or_foreign_is_named() {

@@ -10,7 +10,7 @@ use super::{
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
-use crate::entities::batch_exports::{self as exports, ExportModel};
+use crate::entities::batch_exports::{self as exports, DestinationType, ExportModel};
 use crate::error::ChangeError;
 use crate::names::checked_name;
 use crate::projects::team_of_organization;
@@ -224,6 +224,7 @@ impl Catalog {
             last_updated_at: now,
         };
         check_times(&model)?;
+        check_model(&model)?;
         let wished = new.team_id;
         Ok(NewRow { model, wished })
     }
@@ -259,6 +260,7 @@ impl Catalog {
             (after.hogql_query, after.query_schema) = query.unzip();
         }
         check_times(&after)?;
+        check_model(&after)?;
         // What comes next is found anew.
         after.next_window_end = None;
         Ok(after)
@@ -315,6 +317,17 @@ fn check_times(export: &exports::Model) -> Result<(), ChangeError> {
         (Some(start), Some(end)) if start >= end => {
             let detail = "The end must be after the start.";
             Err(ChangeError::invalid("end_at", "invalid_input", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Servers that events are sent to know nothing of persons.
+fn check_model(export: &exports::Model) -> Result<(), ChangeError> {
+    match (export.destination_type, export.model) {
+        (DestinationType::Http, ExportModel::Persons) => {
+            let detail = "HTTP takes events only: export persons to files or tables.";
+            Err(ChangeError::invalid("model", "invalid_input", detail))
         }
         _ => Ok(()),
     }

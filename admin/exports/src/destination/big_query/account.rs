@@ -2,6 +2,7 @@
 
 use super::sql::Names;
 use crate::destination::settings::Settings;
+use crate::destination::table::Layout;
 use crate::destination::warehouse::api::{Answer, Api};
 use crate::destination::warehouse::jwt::Signer;
 use crate::destination::warehouse::token::{Kept, Token};
@@ -43,6 +44,7 @@ pub(crate) struct Account {
 impl Account {
     pub(crate) fn new(
         settings: &Settings<'_>,
+        layout: &'static Layout,
         api: Api,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ExportError> {
@@ -51,6 +53,7 @@ impl Account {
             settings.required("dataset_id")?,
             settings.text_or("table_id", "events"),
             settings.flag("use_json_type"),
+            layout,
         )?;
         let wrong = |_| ExportError::hopeless("The token_uri is no URL.");
         Ok(Self {

@@ -3,7 +3,6 @@
 use super::account::{Account, Job};
 use super::upload::Upload;
 use crate::destination::table::receiver::Receiver;
-use crate::destination::table::row::TableRow;
 use crate::destination::warehouse::stage_name;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
@@ -95,7 +94,8 @@ impl Delivery for LoadDelivery {
         let mut out = Vec::new();
         while let Some(line) = self.receiver.lines.next_line()? {
             let line = self.receiver.take(&line);
-            self.account.names.append(TableRow::read(&line)?, &mut out);
+            let names = &self.account.names;
+            names.append(&names.layout.cells(&line)?, &mut out);
         }
         self.upload.write(&out).await
     }

@@ -3,6 +3,7 @@
 
 use super::sql::DatabricksSql;
 use crate::destination::settings::Settings;
+use crate::destination::table::Layout;
 use crate::destination::warehouse::api::{Answer, Api};
 use crate::destination::warehouse::engine::{Engine, Texts, bearer};
 use crate::destination::warehouse::place::Place;
@@ -35,6 +36,7 @@ pub(crate) struct DatabricksEngine {
 impl DatabricksEngine {
     pub(crate) fn new(
         settings: &Settings<'_>,
+        layout: &'static Layout,
         api: Api,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ExportError> {
@@ -48,6 +50,7 @@ impl DatabricksEngine {
                 database: settings.required("catalog")?.to_owned(),
                 schema: settings.required("schema")?.to_owned(),
                 table: settings.required("table_name")?.to_owned(),
+                layout,
             },
             sql: DatabricksSql {
                 variant_type: settings.flag_or("use_variant_type", true),

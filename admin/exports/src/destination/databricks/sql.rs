@@ -23,7 +23,7 @@ impl Dialect for DatabricksSql {
         match holds {
             Holds::Json if self.variant_type => "VARIANT",
             Holds::Text | Holds::Json => "STRING",
-            Holds::Integer => "BIGINT",
+            Holds::Integer | Holds::Long => "BIGINT",
             Holds::Time => "TIMESTAMP",
         }
     }
@@ -33,7 +33,7 @@ impl Dialect for DatabricksSql {
         match column.holds {
             Holds::Json if self.variant_type => format!("parse_json({value})"),
             Holds::Text | Holds::Json => value,
-            Holds::Integer => format!("CAST({value} AS BIGINT)"),
+            Holds::Integer | Holds::Long => format!("CAST({value} AS BIGINT)"),
             Holds::Time => format!("CAST({value} AS TIMESTAMP)"),
         }
     }

@@ -22,7 +22,7 @@ use super::calls::{Pace, reach};
 use super::dialler::Dialler;
 use super::settings::Settings;
 use super::table::receiver::Receiver;
-use super::table::{events_only, run_key};
+use super::table::run_key;
 use super::{Delivered, Delivery, Destination, TestStep};
 use crate::error::ExportError;
 use crate::rows::RowForm;
@@ -30,6 +30,7 @@ use crate::window::RunScope;
 use async_trait::async_trait;
 use batch::{Batch, Shape};
 use bytes::Bytes;
+use millrace_catalog::ExportModel;
 use send::Sender;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -82,7 +83,11 @@ impl Destination for Http {
     }
 
     async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
-        events_only(run)?;
+        if run.model != ExportModel::Events {
+            return Err(ExportError::hopeless(
+                "This destination takes events only: export persons to files or tables.",
+            ));
+        }
         Ok(Box::new(HttpDelivery {
             sender: Arc::clone(&self.sender),
             batch: Batch::new(self.shape, &self.token),

@@ -7,9 +7,9 @@ use super::shape::{self, Shape};
 use crate::destination::Delivered;
 use crate::destination::dialler::Dialler;
 use crate::destination::table::receiver::Receiver;
-use crate::destination::table::row::{Cell, TableRow};
+use crate::destination::table::row::Cell;
+use crate::destination::table::run_key;
 use crate::destination::table::width::{Widths, fit};
-use crate::destination::table::{COLUMNS_COUNT, run_key};
 use crate::error::ExportError;
 use crate::window::RunScope;
 use std::borrow::Cow;
@@ -54,12 +54,13 @@ impl Arriving {
     pub(super) fn take(
         &mut self,
         line: &[u8],
-        values: impl FnOnce([Cell<'_>; COLUMNS_COUNT]),
+        values: impl FnOnce(Vec<Cell<'_>>),
     ) -> Result<(), ExportError> {
         let line = self.receiver.take(line);
-        let mut cells = TableRow::read(&line)?.into_cells();
+        let layout = self.server.layout;
+        let mut cells = layout.cells(&line)?;
         // A line that was changed already is counted as such.
-        if fit(&mut cells, &self.widths) && matches!(line, Cow::Borrowed(_)) {
+        if fit(layout, &mut cells, &self.widths) && matches!(line, Cow::Borrowed(_)) {
             self.receiver.rows_changed += 1;
         }
         values(cells);

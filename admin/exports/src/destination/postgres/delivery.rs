@@ -40,7 +40,7 @@ impl CopyDelivery {
         session.run(server, &own::create_stage(server)).await?;
         // It takes as long as ClickHouse does; who stalls is noticed here.
         session.run(server, "SET statement_timeout = 0").await?;
-        let copy = own::copy();
+        let copy = own::copy(server);
         let copy = session.client.copy_in(&copy);
         let sink = within(server, server.limits.statement, copy).await?;
         Ok(Self {
@@ -92,7 +92,8 @@ impl Delivery for CopyDelivery {
             return Err(ExportError::retry(message));
         }
         let mut statements = vec![format!("ANALYZE pg_temp.{}", sql::STAGE)];
-        if !arriving.shape.has_unique_uuid {
+        statements.extend(server.delete_older());
+        if !arriving.shape.has_unique_key {
             statements.push(server.delete_known());
         }
         statements.push(own::insert(server, &arriving.shape));

@@ -1,7 +1,7 @@
 //! Tables behind PostgreSQL's protocol: PostgreSQL's own, and Amazon Redshift's.
 //!
 //! Rows are streamed by COPY into a temporary table, which nobody else sees and which goes with
-//! the connection. One transaction then puts them into the table by `uuid`, together with a row
+//! the connection. One transaction then puts them into the table by their key, together with a row
 //! in `<table>_millrace_runs` that names the window and the try. When the answer to COMMIT is
 //! lost, that row says whether it was carried out. A window that is exported again changes the
 //! rows that are there and adds those that are not.
@@ -38,8 +38,8 @@ pub use server::TimeLimits;
 
 use super::dialler::Dialler;
 use super::settings::Settings;
-use super::table::events_only;
-use super::{Delivery, Destination, TestStep};
+use super::table::Layout;
+use super::{Configured, Delivery, Destination, TestStep};
 use crate::error::ExportError;
 use crate::rows::RowForm;
 use crate::window::RunScope;
@@ -47,9 +47,7 @@ use async_trait::async_trait;
 use delivery::CopyDelivery;
 use millrace_catalog::DestinationType;
 use redshift::InsertDelivery;
-use serde_json::Value;
 use server::{Dialect, Server};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A table in PostgreSQL or Redshift.
@@ -64,21 +62,22 @@ impl Postgres {
     /// # Errors
     /// A field is missing.
     pub fn open(
-        kind: DestinationType,
-        config: &Value,
-        secrets: &BTreeMap<String, String>,
+        of: Configured<'_>,
         dialler: Arc<dyn Dialler>,
         limits: TimeLimits,
     ) -> Result<Self, ExportError> {
-        let settings = Settings::new(config, secrets);
-        let dialect = match kind {
+        let settings = Settings::new(of.config, of.secrets);
+        let dialect = match of.kind {
             DestinationType::Redshift => Dialect::Redshift {
                 super_type: settings.text("properties_data_type") == Some("super"),
             },
             _ => Dialect::Postgres,
         };
-        let server = Arc::new(Server::of(&settings, dialect, limits)?);
-        Ok(Self { server, dialler })
+        let server = Server::of(&settings, dialect, Layout::of(of.model), limits)?;
+        Ok(Self {
+            server: Arc::new(server),
+            dialler,
+        })
     }
 }
 
@@ -89,7 +88,6 @@ impl Destination for Postgres {
     }
 
     async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
-        events_only(run)?;
         let (server, dialler) = (&self.server, Arc::clone(&self.dialler));
         Ok(match server.dialect {
             Dialect::Postgres => Box::new(CopyDelivery::begin(server, dialler, run).await?),

@@ -90,7 +90,7 @@ async fn lock(session: &Session, server: &Server) -> Result<(), ExportError> {
             let sql = format!("SELECT pg_advisory_xact_lock({LOCK}, hashtext($1))");
             // The server's own limit is the one for locks.
             session
-                .change(server, &sql, &[&server.events()])
+                .change(server, &sql, &[&server.target()])
                 .await
                 .map(drop)
         }

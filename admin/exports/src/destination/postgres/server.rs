@@ -1,6 +1,7 @@
 //! Where a server is and how we get in; limits of time.
 
 use crate::destination::settings::Settings;
+use crate::destination::table::Layout;
 use crate::error::ExportError;
 use std::fmt;
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub(super) struct Server {
     pub(super) database: String,
     pub(super) schema: String,
     pub(super) table: String,
+    /// What the table is made of.
+    pub(super) layout: &'static Layout,
     /// Whether its certificate is one that nobody vouches for.
     pub(super) has_self_signed_cert: bool,
     pub(super) limits: TimeLimits,
@@ -64,6 +67,7 @@ impl Server {
     pub(super) fn of(
         settings: &Settings<'_>,
         dialect: Dialect,
+        layout: &'static Layout,
         limits: TimeLimits,
     ) -> Result<Self, ExportError> {
         let port_default = match dialect {
@@ -84,6 +88,7 @@ impl Server {
             database: settings.required("database")?.to_owned(),
             schema: name(settings.text_or("schema", "public")),
             table: name(settings.text_or("table_name", "events")),
+            layout,
             has_self_signed_cert: settings.flag("has_self_signed_cert"),
             limits,
         };

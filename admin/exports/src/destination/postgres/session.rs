@@ -140,6 +140,7 @@ mod tests {
     use crate::destination::postgres::TimeLimits;
     use crate::destination::postgres::server::{Dialect, Server};
     use crate::destination::settings::Settings;
+    use crate::destination::table::EVENTS;
     use serde_json::json;
     use std::collections::BTreeMap;
 
@@ -149,7 +150,8 @@ mod tests {
         let secrets = ["user", "password"].map(|name| (name.to_owned(), "canary".to_owned()));
         let secrets = BTreeMap::from(secrets);
         let settings = Settings::new(&settings, &secrets);
-        let server = Server::of(&settings, Dialect::Postgres, TimeLimits::default()).unwrap();
+        let server =
+            Server::of(&settings, Dialect::Postgres, &EVENTS, TimeLimits::default()).unwrap();
         let table = [
             ("8.8.8.8", SslMode::Require),
             ("2606:4700::1111", SslMode::Require),

@@ -6,15 +6,15 @@
 use super::server::{Dialect, Server};
 use super::session::{Session, within};
 use crate::destination::table::width::{Width, Widths};
-use crate::destination::table::{COLUMNS, COLUMNS_COUNT, Column, Holds};
+use crate::destination::table::{Column, Holds};
 use crate::error::ExportError;
 
 /// A table as it is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
     columns: Vec<Found>,
-    /// Whether the server keeps every uuid from being there twice.
-    pub(super) has_unique_uuid: bool,
+    /// Whether the server keeps every key from being there twice.
+    pub(super) has_unique_key: bool,
 }
 
 /// A column as it is.
@@ -28,11 +28,11 @@ struct Found {
     length_max: Option<usize>,
 }
 
-/// Finds the table, or makes it, and sees whether events fit into it.
+/// Finds the table, or makes it, and sees whether the rows fit into it.
 pub(super) async fn prepare(session: &Session, server: &Server) -> Result<Shape, ExportError> {
     let mut shape = find(session, server).await?;
     if shape.columns.is_empty() {
-        session.run(server, &server.create_events()).await?;
+        session.run(server, &server.create_table()).await?;
         shape = find(session, server).await?;
     }
     shape.check(server)?;
@@ -75,7 +75,7 @@ pub(super) async fn find(session: &Session, server: &Server) -> Result<Shape, Ex
         .map_err(|error| super::failure::of_statement(server, &error))?;
     Ok(Shape {
         columns,
-        has_unique_uuid: has_unique_uuid(session, server).await?,
+        has_unique_key: has_unique_key(session, server).await?,
     })
 }
 
@@ -87,19 +87,28 @@ async fn has_runs(session: &Session, server: &Server) -> Result<bool, ExportErro
 }
 
 /// Whether there is an index that an upsert can go by. Redshift keeps nothing unique.
-async fn has_unique_uuid(session: &Session, server: &Server) -> Result<bool, ExportError> {
+async fn has_unique_key(session: &Session, server: &Server) -> Result<bool, ExportError> {
     if server.dialect != Dialect::Postgres {
         return Ok(false);
     }
-    let sql = "SELECT 1 FROM pg_catalog.pg_index i \
+    let mut key: Vec<_> = server.layout.key.iter().collect();
+    key.sort_unstable();
+    // Columns that are only included come behind those of the key.
+    let sql = format!(
+        "SELECT 1 FROM pg_catalog.pg_index i \
          JOIN pg_catalog.pg_class c ON c.oid = i.indrelid \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] \
-         WHERE n.nspname = $1 AND c.relname = $2 AND a.attname = 'uuid' AND i.indnkeyatts = 1 \
+         WHERE n.nspname = $1 AND c.relname = $2 \
          AND i.indisunique AND i.indisvalid AND i.indimmediate \
-         AND i.indpred IS NULL AND i.indexprs IS NULL";
+         AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = {count} \
+         AND (SELECT string_agg(a.attname, ' ' ORDER BY a.attname) \
+         FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid \
+         AND a.attnum = ANY((i.indkey::int2[])[0:{count} - 1])) = '{names}'",
+        count = key.len(),
+        names = key.into_iter().copied().collect::<Vec<_>>().join(" "),
+    );
     let found = session
-        .query(server, sql, &[&server.schema, &server.table])
+        .query(server, &sql, &[&server.schema, &server.table])
         .await?;
     Ok(!found.is_empty())
 }
@@ -119,37 +128,38 @@ impl Shape {
         self.columns.iter().find(|found| found.name == column)
     }
 
-    /// Whether events fit.
+    /// Whether the rows fit.
     pub(super) fn check(&self, server: &Server) -> Result<(), ExportError> {
         let table = format!("The table {}.{}", server.schema, server.table);
+        let (columns, rows) = (server.layout.columns, server.layout.rows);
         if !self.is_there() {
             return Err(ExportError::hopeless(format!(
                 "{table} is there, but not for the user."
             )));
         }
-        let missing = COLUMNS
+        let missing = columns
             .iter()
             .filter(|column| self.found(column.name).is_none());
         let missing: Vec<_> = missing.map(|column| column.name).collect();
         if !missing.is_empty() {
             return Err(ExportError::hopeless(format!(
-                "{table} has other columns than events: it has no {}. Add them, or name a table \
+                "{table} has other columns than {rows}: it has no {}. Add them, or name a table \
                  that does not exist, and it is made.",
                 missing.join(", ")
             )));
         }
-        for column in COLUMNS {
+        for &column in columns {
             let found = self.found(column.name);
             if let Some(found) = found.filter(|found| !found.holds(column.holds)) {
                 return Err(ExportError::hopeless(format!(
-                    "{table} cannot hold events: its column {} is of the type {}; {} is expected.",
+                    "{table} cannot hold {rows}: its column {} is of the type {}; {} is expected.",
                     column.name,
                     found.data_type,
                     server.type_of(column).to_lowercase(),
                 )));
             }
         }
-        let own = |found: &&Found| COLUMNS.iter().all(|column| column.name != found.name);
+        let own = |found: &&Found| columns.iter().all(|column| column.name != found.name);
         match self
             .columns
             .iter()
@@ -158,7 +168,7 @@ impl Shape {
         {
             None => Ok(()),
             Some(found) => Err(ExportError::hopeless(format!(
-                "{table} has a column {} that must have a value, and events have none for it. \
+                "{table} has a column {} that must have a value, and {rows} have none for it. \
                  Give it a default, or let it be null.",
                 found.name
             ))),
@@ -167,11 +177,8 @@ impl Shape {
 
     /// How wide its columns are.
     pub(super) fn widths(&self, server: &Server) -> Widths {
-        let mut widths = [Width::Any; COLUMNS_COUNT];
-        for (width, column) in widths.iter_mut().zip(COLUMNS) {
-            *width = self.width(server, column);
-        }
-        widths
+        let columns = server.layout.columns.iter();
+        columns.map(|column| self.width(server, *column)).collect()
     }
 
     fn width(&self, server: &Server, column: Column) -> Width {
@@ -198,6 +205,7 @@ impl Found {
             Holds::Text => &texts,
             Holds::Json => &["jsonb", "json", "text", "character varying", "super"],
             Holds::Integer => &["integer", "bigint", "numeric"],
+            Holds::Long => &["bigint", "numeric"],
             Holds::Time => &["timestamp with time zone", "timestamp without time zone"],
         };
         known.contains(&self.data_type.as_str())

@@ -1,7 +1,7 @@
 //! Statements as text. Names of the customer are quoted, values are handed over beside.
 
 use super::server::{Dialect, Server};
-use crate::destination::table::{COLUMNS, Column, Holds, quoted_in};
+use crate::destination::table::{Column, Holds, quoted_in};
 use uuid::Uuid;
 
 /// The longest name in bytes; PostgreSQL cuts longer ones off without a word of error.
@@ -18,18 +18,21 @@ pub(super) fn quoted(name: &str) -> String {
     quoted_in('"', name)
 }
 
-/// The columns' names in quotes, with something before each.
-pub(super) fn columns(before: &str) -> String {
-    let names = COLUMNS
-        .iter()
-        .map(|column| format!("{before}{}", quoted(column.name)));
-    names.collect::<Vec<_>>().join(", ")
-}
-
 impl Server {
-    /// The table of events.
-    pub(super) fn events(&self) -> String {
+    /// The table that rows go to.
+    pub(super) fn target(&self) -> String {
         self.qualified(&self.table)
+    }
+
+    /// The names of its columns.
+    pub(super) fn columns(&self) -> String {
+        self.layout.joined(|column| quoted(column.name))
+    }
+
+    /// Those of its key.
+    pub(super) fn key(&self) -> String {
+        let names = self.layout.key.iter().map(|name| quoted(name));
+        names.collect::<Vec<_>>().join(", ")
     }
 
     /// The table of runs.
@@ -46,24 +49,22 @@ impl Server {
         format!("{}.{}", quoted(&self.schema), quoted(table))
     }
 
-    pub(super) fn create_events(&self) -> String {
-        let columns = COLUMNS.iter().map(|column| {
-            let unique = match (self.dialect, column.name) {
-                // By which rows are found again. Redshift has no keys that it keeps.
-                (Dialect::Postgres, "uuid") => " PRIMARY KEY",
-                _ => "",
-            };
-            let name = quoted(column.name);
-            format!("{name} {}{unique}", self.type_of(*column))
-        });
-        let columns = columns.collect::<Vec<_>>().join(", ");
-        format!("CREATE TABLE IF NOT EXISTS {} ({columns})", self.events())
+    pub(super) fn create_table(&self) -> String {
+        let mut columns = self
+            .layout
+            .joined(|column| format!("{} {}", quoted(column.name), self.type_of(column)));
+        // By which rows are found again. Redshift has no keys that it keeps.
+        if self.dialect == Dialect::Postgres {
+            columns += &format!(", PRIMARY KEY ({})", self.key());
+        }
+        format!("CREATE TABLE IF NOT EXISTS {} ({columns})", self.target())
     }
 
     /// The type of a column of a new table.
     pub(super) fn type_of(&self, column: Column) -> &'static str {
         match (self.dialect, column.holds) {
             (_, Holds::Integer) => "INTEGER",
+            (_, Holds::Long) => "BIGINT",
             (_, Holds::Time) => "TIMESTAMP WITH TIME ZONE",
             (Dialect::Postgres, Holds::Text) => "VARCHAR(200)",
             (Dialect::Postgres, Holds::Json) => "JSONB",
@@ -103,10 +104,54 @@ impl Server {
         format!("SELECT 1 FROM {runs} WHERE \"run\" = $1 AND \"attempt\" = $2")
     }
 
+    /// Rows that are older than what is there do not come; nothing to do where rows have no
+    /// versions.
+    pub(super) fn delete_older(&self) -> Option<String> {
+        let kept = quoted(&self.table);
+        let versions = self.layout.versions.iter().rev();
+        // From the last one on: one that is equal leaves it to those behind it.
+        let is_older = versions.fold(None, |behind: Option<String>, name| {
+            let (come, kept) = (self.number(STAGE, name), self.number(&kept, name));
+            let is_lower = format!("{come} < {kept}");
+            Some(match behind {
+                None => is_lower,
+                Some(behind) => format!("({is_lower} OR ({come} = {kept} AND {behind}))"),
+            })
+        })?;
+        let (target, is_same) = (self.target(), self.is_same());
+        Some(format!(
+            "DELETE FROM {STAGE} USING {target} WHERE {is_same} AND {is_older}"
+        ))
+    }
+
     /// Rows that are there already go before their successors come.
     pub(super) fn delete_known(&self) -> String {
-        let events = self.events();
-        format!("DELETE FROM {events} WHERE \"uuid\" IN (SELECT \"uuid\" FROM {STAGE})")
+        let (target, is_same) = (self.target(), self.is_same());
+        format!("DELETE FROM {target} USING {STAGE} WHERE {is_same}")
+    }
+
+    /// Whether a row that comes is one that is there.
+    fn is_same(&self) -> String {
+        let kept = quoted(&self.table);
+        let key = self.layout.columns.iter();
+        let key = key.filter(|column| self.layout.is_key(**column));
+        let same = key.map(|column| {
+            let come = match column.holds {
+                Holds::Integer | Holds::Long => self.number(STAGE, column.name),
+                _ => format!("{STAGE}.{}", quoted(column.name)),
+            };
+            format!("{come} = {kept}.{}", quoted(column.name))
+        });
+        same.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// A whole number; Redshift's come as texts.
+    fn number(&self, of: &str, name: &str) -> String {
+        let name = quoted(name);
+        match self.dialect {
+            Dialect::Redshift { .. } if of == STAGE => format!("CAST({of}.{name} AS BIGINT)"),
+            _ => format!("{of}.{name}"),
+        }
     }
 }
 
@@ -130,56 +175,55 @@ fn beside(table: &str, suffix: &str) -> String {
 
 /// PostgreSQL's own.
 pub(super) mod own {
-    use super::{STAGE, Server, columns};
+    use super::{STAGE, Server};
     use crate::destination::postgres::shape::Shape;
-    use crate::destination::table::COLUMNS;
 
     /// A temporary table of the types that the table has.
     pub(in super::super) fn create_stage(server: &Server) -> String {
-        let (events, columns) = (server.events(), columns(""));
-        format!("CREATE TEMPORARY TABLE {STAGE} AS SELECT {columns} FROM {events} WITH NO DATA")
+        let (target, columns) = (server.target(), server.columns());
+        format!("CREATE TEMPORARY TABLE {STAGE} AS SELECT {columns} FROM {target} WITH NO DATA")
     }
 
-    pub(in super::super) fn copy() -> String {
-        format!("COPY pg_temp.{STAGE} ({}) FROM STDIN", columns(""))
+    pub(in super::super) fn copy(server: &Server) -> String {
+        format!("COPY pg_temp.{STAGE} ({}) FROM STDIN", server.columns())
     }
 
-    /// Puts rows in, each uuid once, the last of it. With a unique index those that are there and
+    /// Puts rows in, each key once, the last of it. With a unique index those that are there and
     /// differ are changed.
     pub(in super::super) fn insert(server: &Server, shape: &Shape) -> String {
-        let (events, names) = (server.events(), columns(""));
+        let (target, names, key) = (server.target(), server.columns(), server.key());
         let insert = format!(
-            "INSERT INTO {events} AS kept ({names}) SELECT DISTINCT ON (\"uuid\") {names} \
-             FROM pg_temp.{STAGE} ORDER BY \"uuid\", ctid DESC"
+            "INSERT INTO {target} AS kept ({names}) SELECT DISTINCT ON ({key}) {names} \
+             FROM pg_temp.{STAGE} ORDER BY {key}, ctid DESC"
         );
-        if !shape.has_unique_uuid {
+        if !shape.has_unique_key {
             return insert;
         }
-        let others = COLUMNS.iter().filter(|column| column.name != "uuid");
+        let layout = server.layout;
+        let others = layout.columns.iter().filter(|it| !layout.is_key(**it));
         let set = others.map(|column| {
             let name = super::quoted(column.name);
             format!("{name} = EXCLUDED.{name}")
         });
         let set = set.collect::<Vec<_>>().join(", ");
         format!(
-            "{insert} ON CONFLICT (\"uuid\") DO UPDATE SET {set} \
+            "{insert} ON CONFLICT ({key}) DO UPDATE SET {set} \
              WHERE ({}) IS DISTINCT FROM ({})",
-            comparable("kept", shape),
-            comparable("EXCLUDED", shape),
+            comparable("kept", server, shape),
+            comparable("EXCLUDED", server, shape),
         )
     }
 
     /// A row to compare; `json` has no equality.
-    fn comparable(of: &str, shape: &Shape) -> String {
-        let columns = COLUMNS.iter().map(|column| {
+    fn comparable(of: &str, server: &Server, shape: &Shape) -> String {
+        server.layout.joined(|column| {
             let text = if shape.is_of_type(column.name, "json") {
                 "::text"
             } else {
                 ""
             };
             format!("{of}.{}{text}", super::quoted(column.name))
-        });
-        columns.collect::<Vec<_>>().join(", ")
+        })
     }
 }
 

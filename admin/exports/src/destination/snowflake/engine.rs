@@ -2,6 +2,7 @@
 
 use super::sql::SnowflakeSql;
 use crate::destination::settings::Settings;
+use crate::destination::table::Layout;
 use crate::destination::warehouse::api::{Answer, Api};
 use crate::destination::warehouse::engine::{Engine, Texts, bearer};
 use crate::destination::warehouse::jwt::Signer;
@@ -60,6 +61,7 @@ pub(crate) struct SnowflakeEngine {
 impl SnowflakeEngine {
     pub(crate) fn new(
         settings: &Settings<'_>,
+        layout: &'static Layout,
         api: Api,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ExportError> {
@@ -68,6 +70,7 @@ impl SnowflakeEngine {
                 database: settings.required("database")?.to_owned(),
                 schema: settings.required("schema")?.to_owned(),
                 table: settings.text_or("table_name", "events").to_owned(),
+                layout,
             },
             warehouse: settings.required("warehouse")?.to_owned(),
             role: settings.text("role").map(str::to_owned),
@@ -208,7 +211,7 @@ fn failure(answer: &Answer) -> ExportError {
         ),
         "003001" => format!("The role has not the rights that are needed ({code})."),
         "000606" => format!("Snowflake cannot use the warehouse ({code})."),
-        "000904" => format!("The table has not the columns of events ({code})."),
+        "000904" => format!("The table has not the columns that are needed ({code})."),
         _ => format!("Snowflake did not carry out a statement ({code})."),
     })
 }

@@ -29,7 +29,7 @@ impl Dialect for SnowflakeSql {
         match holds {
             Holds::Text => "VARCHAR",
             Holds::Json => "VARIANT",
-            Holds::Integer => "INTEGER",
+            Holds::Integer | Holds::Long => "INTEGER",
             Holds::Time => "TIMESTAMP_TZ",
         }
     }
@@ -40,7 +40,7 @@ impl Dialect for SnowflakeSql {
             Holds::Text => format!("{value}::VARCHAR"),
             // JSON's null is no value here.
             Holds::Json => format!("STRIP_NULL_VALUE({value})"),
-            Holds::Integer => format!("{value}::INTEGER"),
+            Holds::Integer | Holds::Long => format!("{value}::INTEGER"),
             Holds::Time => format!("{value}::TIMESTAMP_TZ"),
         }
     }

@@ -1,7 +1,5 @@
 //! A row as ClickHouse writes it for tables.
 
-use super::COLUMNS_COUNT;
-use crate::error::ExportError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -9,10 +7,10 @@ use std::borrow::Cow;
 /// A value as text; `None`: null.
 pub(crate) type Cell<'a> = Option<Cow<'a, str>>;
 
-/// One row; its keys are those of the line, and its JSON is as it was sent.
+/// One event; its keys are those of the line, and its JSON is as it was sent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TableRow<'a> {
+struct EventRow<'a> {
     #[serde(borrow)]
     uuid: Cow<'a, str>,
     #[serde(borrow)]
@@ -34,40 +32,66 @@ pub(crate) struct TableRow<'a> {
     timestamp: Cow<'a, str>,
 }
 
-impl<'a> TableRow<'a> {
-    /// Reads a line that can be stored.
-    pub(crate) fn read(line: &'a str) -> Result<Self, ExportError> {
-        serde_json::from_str(line).map_err(|_| {
-            // The row is the customer's, but a log is no place for it.
-            ExportError::hopeless(
-                "A row has other columns than a table of events: without a query of its own, \
-                 an export to tables always has the right ones.",
-            )
-        })
-    }
+/// One distinct id with its person, likewise.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PersonRow<'a> {
+    team_id: i64,
+    #[serde(borrow)]
+    distinct_id: Cow<'a, str>,
+    #[serde(borrow)]
+    person_id: Cow<'a, str>,
+    #[serde(borrow)]
+    properties: Option<&'a RawValue>,
+    person_distinct_id_version: i64,
+    person_version: i64,
+    #[serde(borrow)]
+    created_at: Cow<'a, str>,
+}
 
-    /// The values, in the order of the columns.
-    pub(crate) fn into_cells(self) -> [Cell<'a>; COLUMNS_COUNT] {
-        let json = |raw: Option<&'a RawValue>| raw.map(|raw| Cow::Borrowed(raw.get()));
-        [
-            Some(self.uuid),
-            Some(self.event),
-            json(self.properties),
-            json(self.elements),
-            json(self.set),
-            json(self.set_once),
-            Some(self.distinct_id),
-            Some(Cow::Owned(self.team_id.to_string())),
-            self.ip,
-            self.site_url,
-            Some(self.timestamp),
-        ]
-    }
+/// The values of an event, in the order of the columns.
+pub(super) fn of_event(line: &str) -> serde_json::Result<Vec<Cell<'_>>> {
+    let row: EventRow<'_> = serde_json::from_str(line)?;
+    Ok(vec![
+        Some(row.uuid),
+        Some(row.event),
+        json(row.properties),
+        json(row.elements),
+        json(row.set),
+        json(row.set_once),
+        Some(row.distinct_id),
+        number(row.team_id),
+        row.ip,
+        row.site_url,
+        Some(row.timestamp),
+    ])
+}
+
+/// The values of a distinct id with its person, in the order of the columns.
+pub(super) fn of_person(line: &str) -> serde_json::Result<Vec<Cell<'_>>> {
+    let row: PersonRow<'_> = serde_json::from_str(line)?;
+    Ok(vec![
+        number(row.team_id),
+        Some(row.distinct_id),
+        Some(row.person_id),
+        json(row.properties),
+        number(row.person_distinct_id_version),
+        number(row.person_version),
+        Some(row.created_at),
+    ])
+}
+
+fn json(raw: Option<&RawValue>) -> Cell<'_> {
+    raw.map(|raw| Cow::Borrowed(raw.get()))
+}
+
+fn number<'a>(number: i64) -> Cell<'a> {
+    Some(Cow::Owned(number.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::TableRow;
+    use crate::destination::table::{EVENTS, PERSONS};
 
     const LINE: &str = r#"{"uuid":"u","event":"a\"b","properties":{"x": [1, "\\u0000"]},
         "elements":null,"set":{"a":1},"set_once":null,"distinct_id":"d","team_id":7,
@@ -75,7 +99,7 @@ mod tests {
 
     #[test]
     fn values_come_in_the_order_of_the_columns_and_json_stays_as_it_was() {
-        let cells = TableRow::read(LINE).unwrap().into_cells();
+        let cells = EVENTS.cells(LINE).unwrap();
         let cells: Vec<_> = cells.iter().map(|cell| cell.as_deref()).collect();
         let expected = [
             Some("u"),
@@ -94,11 +118,25 @@ mod tests {
     }
 
     #[test]
+    fn persons_have_columns_of_their_own() {
+        let line = r#"{"team_id":7,"distinct_id":"d","person_id":"p","properties":{"x": 1},
+            "person_distinct_id_version":5,"person_version":1795189098000000,
+            "created_at":"2026-11-20T14:00:00.000001Z"}"#;
+        let cells = PERSONS.cells(line).unwrap();
+        let cells: Vec<_> = cells.iter().filter_map(|cell| cell.as_deref()).collect();
+        let time = "2026-11-20T14:00:00.000001Z";
+        let expected = ["7", "d", "p", r#"{"x": 1}"#, "5", "1795189098000000", time];
+        assert_eq!(cells, expected);
+        assert!(PERSONS.cells(LINE).is_err());
+        assert!(EVENTS.cells(line).is_err());
+    }
+
+    #[test]
     fn other_columns_are_refused_without_a_word_of_the_row() {
         let canary = r#"{"uuid":"canary"}"#;
         let more = LINE.replacen('{', r#"{"canary":1,"#, 1);
         for line in [canary, more.as_str(), "canary", "[]", ""] {
-            let error = TableRow::read(line).unwrap_err();
+            let error = EVENTS.cells(line).unwrap_err();
             assert!(!error.message.contains("canary"), "{error}");
         }
     }

@@ -2,7 +2,7 @@
 //! keep back all that come with it, for ever.
 
 use super::row::Cell;
-use super::{COLUMNS, COLUMNS_COUNT, Holds};
+use super::{Holds, Layout};
 use std::borrow::Cow;
 
 /// How wide a column is.
@@ -17,13 +17,13 @@ pub(crate) enum Width {
 }
 
 /// The widths of the columns of a table.
-pub(crate) type Widths = [Width; COLUMNS_COUNT];
+pub(crate) type Widths = Vec<Width>;
 
 /// Makes the values fit: texts are cut off, JSON is replaced by a note of how long it was. Answers
 /// whether any had to be changed.
-pub(crate) fn fit(cells: &mut [Cell<'_>; COLUMNS_COUNT], widths: &Widths) -> bool {
+pub(crate) fn fit(layout: &Layout, cells: &mut [Cell<'_>], widths: &Widths) -> bool {
     let mut changed = false;
-    for ((cell, width), column) in cells.iter_mut().zip(widths).zip(COLUMNS) {
+    for ((cell, width), column) in cells.iter_mut().zip(widths).zip(layout.columns) {
         let Some(text) = cell else { continue };
         let Some(end) = width.end(text) else { continue };
         changed = true;
@@ -51,8 +51,8 @@ impl Width {
 
 #[cfg(test)]
 mod tests {
-    use super::{Width, Widths, fit};
-    use crate::destination::table::COLUMNS_COUNT;
+    use super::{Width, fit};
+    use crate::destination::table::EVENTS;
 
     #[test]
     fn texts_are_cut_between_characters_and_json_is_noted() {
@@ -72,12 +72,12 @@ mod tests {
             ),
         ];
         for (column, width, text, expected) in table {
-            let mut widths: Widths = [Width::Any; COLUMNS_COUNT];
+            let mut widths = vec![Width::Any; EVENTS.columns.len()];
             widths[column] = width;
-            let mut cells = [const { None }; COLUMNS_COUNT];
+            let mut cells = vec![None; EVENTS.columns.len()];
             cells[column] = Some(text.into());
             assert_eq!(
-                fit(&mut cells, &widths),
+                fit(&EVENTS, &mut cells, &widths),
                 expected.is_some(),
                 "{text} {width:?}"
             );

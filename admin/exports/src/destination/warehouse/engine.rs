@@ -23,10 +23,10 @@ pub(crate) trait Engine: Send + Sync {
     /// How it is called.
     fn api(&self) -> &Api;
 
-    /// Where the table of events is.
+    /// Where the table is that rows go to.
     fn place(&self) -> &Place;
 
-    /// The statements that bring rows by a table of this name beside that of events.
+    /// The statements that bring rows by a table of this name beside it.
     fn texts(&self, stage: &str) -> Texts;
 
     /// What lets a request in.
@@ -125,7 +125,7 @@ pub(crate) fn bearer(token: &str) -> Result<HeaderMap, ExportError> {
 /// Statements, in the order of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Texts {
-    /// Makes the table of events, if it is missing.
+    /// Makes the table, if it is missing.
     pub(crate) create: String,
     /// Makes the table beside it, empty.
     pub(crate) stage: String,
@@ -133,7 +133,7 @@ pub(crate) struct Texts {
     pub(crate) insert: String,
     /// Counts them; those of a request that was sent again may be there twice.
     pub(crate) count: String,
-    /// Brings them into the table of events.
+    /// Brings them into the table.
     pub(crate) merge: String,
     /// Drops the table beside.
     pub(crate) drop: String,
@@ -151,9 +151,9 @@ impl Texts {
         insert: String,
         find: String,
     ) -> Self {
-        let Merge { events, stage, .. } = merge;
+        let Merge { target, stage, .. } = merge;
         Self {
-            create: format!("CREATE TABLE IF NOT EXISTS {events} ({columns})"),
+            create: format!("CREATE TABLE IF NOT EXISTS {target} ({columns})"),
             stage: format!("CREATE OR REPLACE {kind}TABLE {stage} ({columns})"),
             insert,
             count: format!("SELECT COUNT(*) FROM {stage}"),

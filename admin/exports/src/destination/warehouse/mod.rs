@@ -1,8 +1,8 @@
 //! Tables in warehouses behind HTTP: what they have in common.
 //!
-//! Rows go into a table beside that of events, whose name is made of the window: a run that is
-//! tried again begins by replacing it. One MERGE then brings them into the table by `uuid`, each
-//! once; it is one statement, so it is done or not, and once more changes nothing. The table
+//! Rows go into a table beside the one that they are for, whose name is made of the window: a run
+//! that is tried again begins by replacing it. One MERGE then brings them into the table by their
+//! key, each once; it is one statement, so it is done or not, and once more changes nothing. The table
 //! beside is dropped.
 //!
 //! **Tested against fakes of what the vendors' documents say only**, never against the services.
@@ -33,8 +33,8 @@ use super::databricks::DatabricksEngine;
 use super::dialler::Dialler;
 use super::settings::Settings;
 use super::snowflake::SnowflakeEngine;
-use super::table::{events_only, run_key};
-use super::{Delivery, Destination, TestStep, big_query, databricks, snowflake};
+use super::table::{Layout, run_key};
+use super::{Configured, Delivery, Destination, TestStep, big_query, databricks, snowflake};
 use crate::error::ExportError;
 use crate::rows::RowForm;
 use crate::window::RunScope;
@@ -42,8 +42,6 @@ use api::Api;
 use async_trait::async_trait;
 use millrace_catalog::DestinationType;
 use millrace_rows::Clock;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use url::Url;
 use uuid::Uuid;
@@ -60,7 +58,7 @@ pub(crate) trait Service: Send + Sync {
     /// How it is called.
     fn api(&self) -> &Api;
 
-    /// Begins to deliver a run of events.
+    /// Begins to deliver a run.
     async fn begin(self: Arc<Self>, run: &RunScope) -> Result<Box<dyn Delivery>, ExportError>;
 
     /// Makes one of the [`steps::STEPS`] that follow [`TestStep::Reach`].
@@ -84,47 +82,40 @@ impl Warehouse {
     ///
     /// # Errors
     /// A field is missing, or the key cannot be read.
-    pub fn open(
-        kind: DestinationType,
-        config: &Value,
-        secrets: &BTreeMap<String, String>,
-        means: Means,
-    ) -> Result<Self, ExportError> {
-        let settings = Settings::new(config, secrets);
-        let base = match kind {
+    pub fn open(of: Configured<'_>, means: Means) -> Result<Self, ExportError> {
+        let settings = Settings::new(of.config, of.secrets);
+        let base = match of.kind {
             DestinationType::Snowflake => snowflake::base(&settings)?,
             DestinationType::BigQuery => big_query::base()?,
             _ => databricks::base(&settings)?,
         };
-        Self::open_at(base, kind, config, secrets, means)
+        Self::open_at(base, of, means)
     }
 
     /// The same behind another URL than the vendor's.
     ///
     /// # Errors
     /// As [`Warehouse::open`].
-    pub fn open_at(
-        base: Url,
-        kind: DestinationType,
-        config: &Value,
-        secrets: &BTreeMap<String, String>,
-        means: Means,
-    ) -> Result<Self, ExportError> {
+    pub fn open_at(base: Url, of: Configured<'_>, means: Means) -> Result<Self, ExportError> {
         let Means {
             dialler,
             clock,
             pace,
         } = means;
-        let settings = Settings::new(config, secrets);
+        let (settings, layout) = (Settings::new(of.config, of.secrets), Layout::of(of.model));
         let client = dialler.http_client()?;
         let api = |product| Api::new(client, base, pace, product);
-        let service: Arc<dyn Service> = match kind {
+        let service: Arc<dyn Service> = match of.kind {
             DestinationType::Snowflake => {
-                Arc::new(SnowflakeEngine::new(&settings, api("Snowflake"), clock)?)
+                let api = api("Snowflake");
+                Arc::new(SnowflakeEngine::new(&settings, layout, api, clock)?)
             }
-            DestinationType::BigQuery => Arc::new(Account::new(&settings, api("BigQuery"), clock)?),
+            DestinationType::BigQuery => {
+                Arc::new(Account::new(&settings, layout, api("BigQuery"), clock)?)
+            }
             DestinationType::Databricks => {
-                Arc::new(DatabricksEngine::new(&settings, api("Databricks"), clock)?)
+                let api = api("Databricks");
+                Arc::new(DatabricksEngine::new(&settings, layout, api, clock)?)
             }
             _ => return Err(ExportError::hopeless("This destination is no warehouse.")),
         };
@@ -139,7 +130,6 @@ impl Destination for Warehouse {
     }
 
     async fn begin(&self, run: &RunScope, _parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
-        events_only(run)?;
         Arc::clone(&self.service).begin(run).await
     }
 
@@ -156,7 +146,7 @@ impl Destination for Warehouse {
     }
 }
 
-/// The name of the table beside that of events, for a window.
+/// The name of the table beside the one that rows are for, for a window.
 pub(crate) fn stage_name(table: &str, run: &RunScope) -> String {
     let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, run_key(run).as_bytes());
     format!("{table}_millrace_{}", digest.simple())

@@ -2,21 +2,22 @@
 //! have in common.
 
 use super::engine::Texts;
-use super::sql::{Merge, joined};
-use crate::destination::table::{Column, Holds};
+use super::sql::Merge;
+use crate::destination::table::{Column, Holds, Layout};
 
-/// Where the table of events is.
+/// Where a table is, and what it is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The database, or catalog.
     pub(crate) database: String,
     pub(crate) schema: String,
     pub(crate) table: String,
+    pub(crate) layout: &'static Layout,
 }
 
 /// How a service writes SQL.
 pub(crate) trait Dialect {
-    /// The kind of the table beside that of events, with a space behind it, if it has one.
+    /// The kind of the table beside, with a space behind it, if it has one.
     const STAGE_KIND: &str = "";
     /// What stands before a column that MERGE sets.
     const BEFORE_SET: &str = "";
@@ -47,21 +48,22 @@ impl Place {
         parts.map(D::quoted).join(".")
     }
 
-    /// The statements that bring rows by a table of this name beside that of events.
+    /// The statements that bring rows by a table of this name beside it.
     pub(crate) fn texts<D: Dialect>(&self, dialect: &D, stage: &str) -> Texts {
-        let (events, stage) = (self.qualified::<D>(&self.table), self.qualified::<D>(stage));
-        let columns = joined(|column| {
+        let (target, stage) = (self.qualified::<D>(&self.table), self.qualified::<D>(stage));
+        let columns = self.layout.joined(|column| {
             let kind = dialect.kind(column.holds);
             format!("{} {kind}", D::name(column.name))
         });
-        let names = joined(|column| D::name(column.name));
-        let values = joined(|column| dialect.value(column));
+        let names = self.layout.joined(|column| D::name(column.name));
+        let values = self.layout.joined(|column| dialect.value(column));
         let insert = format!(
             "INSERT INTO {stage} ({names}) SELECT {values} FROM {}",
             D::LINES
         );
         let merge = Merge {
-            events: &events,
+            layout: self.layout,
+            target: &target,
             stage: &stage,
             name: D::name,
             before_set: D::BEFORE_SET,

@@ -1,21 +1,18 @@
 //! Statements that are alike in all warehouses.
 
-use crate::destination::table::{COLUMNS, Column};
+use crate::destination::table::Layout;
 
 /// A text in a statement; backslashes begin escapes there.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// Something of each column, with commas between.
-pub(crate) fn joined(each: impl Fn(Column) -> String) -> String {
-    COLUMNS.map(each).join(", ")
-}
-
-/// Brings the rows of a table beside that of events into that by `uuid`, each once.
+/// Brings the rows of a table beside another one into that by their key, each once.
 pub(crate) struct Merge<'a> {
-    /// The table of events.
-    pub(crate) events: &'a str,
+    /// What both are made of.
+    pub(crate) layout: &'static Layout,
+    /// The table that rows go to.
+    pub(crate) target: &'a str,
     /// The table beside it.
     pub(crate) stage: &'a str,
     /// What a column is called.
@@ -32,15 +29,18 @@ impl Merge<'_> {
     /// The statement.
     pub(crate) fn sql(&self) -> String {
         let Self {
-            events,
+            layout,
+            target,
             stage,
             name,
             before_set,
             before_qualify,
             further,
         } = self;
-        let (uuid, timestamp) = (name("uuid"), name("timestamp"));
-        let others = COLUMNS.iter().filter(|column| column.name != "uuid");
+        let key: Vec<String> = layout.key.iter().map(|it| name(it)).collect();
+        let is_same = key.iter().map(|it| format!("kept.{it} = come.{it}"));
+        let is_same = is_same.collect::<Vec<_>>().join(" AND ");
+        let others = layout.columns.iter().filter(|it| !layout.is_key(**it));
         let set = others.map(|column| format!("{before_set}{0} = come.{0}", name(column.name)));
         let further = further.map(|(column, value)| (name(column), value));
         let set = set.chain(
@@ -49,17 +49,71 @@ impl Merge<'_> {
                 .map(|(column, value)| format!("{column} = {value}")),
         );
         let set = set.collect::<Vec<_>>().join(", ");
-        let mut names = joined(|column| name(column.name));
-        let mut values = joined(|column| format!("come.{}", name(column.name)));
+        let mut names = layout.joined(|column| name(column.name));
+        let mut values = layout.joined(|column| format!("come.{}", name(column.name)));
         if let Some((column, value)) = &further {
             names += &format!(", {column}");
             values += &format!(", {value}");
         }
         format!(
-            "MERGE INTO {events} AS kept USING (SELECT * FROM {stage} {before_qualify}QUALIFY \
-             ROW_NUMBER() OVER (PARTITION BY {uuid} ORDER BY {timestamp} DESC) = 1) AS come \
-             ON kept.{uuid} = come.{uuid} WHEN MATCHED THEN UPDATE SET {set} \
-             WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+            "MERGE INTO {target} AS kept USING (SELECT * FROM {stage} {before_qualify}QUALIFY \
+             ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {newest} DESC) = 1) AS come \
+             ON {is_same} WHEN MATCHED{is_newer} THEN UPDATE SET {set} \
+             WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})",
+            key = key.join(", "),
+            newest = name(layout.newest),
+            is_newer = self.is_newer(),
         )
+    }
+
+    /// A further condition of a change: not by a row that is older than what is there.
+    fn is_newer(&self) -> String {
+        let versions = self.layout.versions.iter().rev();
+        let is_older = versions.fold(None, |behind: Option<String>, version| {
+            let name = (self.name)(version);
+            let is_lower = format!("come.{name} < kept.{name}");
+            Some(match behind {
+                None => is_lower,
+                Some(behind) => format!("{is_lower} OR (come.{name} = kept.{name} AND {behind})"),
+            })
+        });
+        // A column that the customer added has no value yet.
+        is_older.map_or_else(String::new, |is_older| {
+            format!(" AND NOT COALESCE({is_older}, FALSE)")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Merge;
+    use crate::destination::table::PERSONS;
+
+    #[test]
+    fn persons_are_found_by_project_and_id_and_older_ones_change_nothing() {
+        let merge = Merge {
+            layout: &PERSONS,
+            target: "t",
+            stage: "s",
+            name: str::to_uppercase,
+            before_set: "",
+            before_qualify: "",
+            further: None,
+        };
+        let names = "TEAM_ID, DISTINCT_ID, PERSON_ID, PROPERTIES, PERSON_DISTINCT_ID_VERSION, \
+             PERSON_VERSION, CREATED_AT";
+        let values = format!("come.{}", names.replace(", ", ", come."));
+        let (id, person) = ("PERSON_DISTINCT_ID_VERSION", "PERSON_VERSION");
+        let expected = format!(
+            "MERGE INTO t AS kept USING (SELECT * FROM s QUALIFY ROW_NUMBER() OVER \
+             (PARTITION BY TEAM_ID, DISTINCT_ID ORDER BY PERSON_VERSION DESC) = 1) AS come \
+             ON kept.TEAM_ID = come.TEAM_ID AND kept.DISTINCT_ID = come.DISTINCT_ID \
+             WHEN MATCHED AND NOT COALESCE(come.{id} < kept.{id} OR (come.{id} = kept.{id} \
+             AND come.{person} < kept.{person}), FALSE) THEN UPDATE SET \
+             PERSON_ID = come.PERSON_ID, PROPERTIES = come.PROPERTIES, {id} = come.{id}, \
+             {person} = come.{person}, CREATED_AT = come.CREATED_AT \
+             WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+        );
+        assert_eq!(merge.sql(), expected);
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::dialler::loopback;
 use crate::wire::Request;
-use millrace_catalog::DestinationType;
+use millrace_catalog::{DestinationType, ExportModel};
+use millrace_exports::destination::Configured;
 use millrace_exports::destination::calls::Pace;
 use millrace_exports::destination::warehouse::{Means, Warehouse};
 use millrace_exports::{ExportError, Outlook};
@@ -141,7 +142,21 @@ pub fn opened(
     clock: TestClock,
 ) -> Warehouse {
     let (url, secrets) = (fake.url.clone(), named(secrets));
-    Warehouse::open_at(url, kind, config, &secrets, means(clock)).unwrap()
+    Warehouse::open_at(url, of_events(kind, config, &secrets), means(clock)).unwrap()
+}
+
+/// A destination of events.
+pub fn of_events<'a>(
+    kind: DestinationType,
+    config: &'a Value,
+    secrets: &'a BTreeMap<String, String>,
+) -> Configured<'a> {
+    Configured {
+        kind,
+        model: ExportModel::Events,
+        config,
+        secrets,
+    }
 }
 
 /// Secrets as destinations take them.

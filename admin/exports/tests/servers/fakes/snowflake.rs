@@ -308,7 +308,10 @@ fn keys_that_cannot_be_read_are_refused_without_a_word_of_them() {
         let passphrase = passphrase.map(|passphrase| ("private_key_passphrase", passphrase));
         secrets.extend(server::named(passphrase.as_slice()));
         let means = means(TestClock::default());
-        let opened = Warehouse::open(DestinationType::Snowflake, &config, &secrets, means);
+        let opened = Warehouse::open(
+            server::of_events(DestinationType::Snowflake, &config, &secrets),
+            means,
+        );
         let (outlook, message) = refusal(opened.map(drop));
         assert_eq!(outlook, Outlook::Hopeless);
         assert!(message.contains("cannot be read"), "{message}");

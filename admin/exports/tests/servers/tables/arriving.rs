@@ -218,13 +218,3 @@ async fn windows_into_one_table_do_not_get_in_each_others_way() {
         assert_eq!(fixture.text(runs).await, "3");
     }
 }
-
-#[tokio::test]
-async fn persons_are_refused_as_tables_are_of_events() {
-    let fixture = Fixture::new().await;
-    let mut persons = run(0);
-    persons.model = millrace_catalog::ExportModel::Persons;
-    for destination in fixture.all().await {
-        assert!(destination.begin(&persons, 1).await.is_err());
-    }
-}

@@ -2,11 +2,11 @@
 
 use super::gateway::Gateway;
 use crate::dialler::loopback;
-use millrace_catalog::DestinationType;
 use millrace_catalog::testing::{TestDatabase, TestPostgres};
+use millrace_catalog::{DestinationType, ExportModel};
 use millrace_exports::ExportError;
-use millrace_exports::destination::Destination;
 use millrace_exports::destination::postgres::{Postgres, TimeLimits};
+use millrace_exports::destination::{Configured, Destination};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -30,6 +30,7 @@ pub struct Fixture {
     pub config: Map<String, Value>,
     pub limits: TimeLimits,
     pub password: String,
+    pub model: ExportModel,
 }
 
 impl Fixture {
@@ -57,6 +58,7 @@ impl Fixture {
             config,
             limits: TimeLimits::default(),
             password: PASSWORD.to_owned(),
+            model: ExportModel::Events,
         }
     }
 
@@ -92,8 +94,13 @@ impl Fixture {
     }
 
     fn opened(&self, kind: DestinationType) -> Postgres {
-        let config = Value::Object(self.config.clone());
-        Postgres::open(kind, &config, &self.secrets(), loopback(), self.limits).unwrap()
+        let of = Configured {
+            kind,
+            model: self.model,
+            config: &Value::Object(self.config.clone()),
+            secrets: &self.secrets(),
+        };
+        Postgres::open(of, loopback(), self.limits).unwrap()
     }
 
     pub fn postgres(&self) -> Postgres {

@@ -6,6 +6,7 @@ mod fixture;
 mod gateway;
 mod interrupted;
 mod memory;
+mod persons;
 mod redshift;
 mod shapes;
 mod steps;

@@ -5,7 +5,6 @@ use crate::destination::dialler::Dialler;
 use crate::destination::postgres::arriving::Arriving;
 use crate::destination::postgres::server::Server;
 use crate::destination::postgres::session::{Text, within};
-use crate::destination::table::COLUMNS_COUNT;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
 use crate::window::RunScope;
@@ -41,7 +40,10 @@ impl InsertDelivery {
         run: &RunScope,
     ) -> Result<Self, ExportError> {
         let arriving = Arriving::begin(server, dialler, run, DIGITS_MAX).await?;
-        arriving.session.run(server, &sql::create_stage()).await?;
+        arriving
+            .session
+            .run(server, &sql::create_stage(server))
+            .await?;
         Ok(Self {
             arriving,
             inserted: 0,
@@ -60,8 +62,12 @@ impl InsertDelivery {
         })
     }
 
+    fn columns_count(&self) -> usize {
+        self.arriving.server.layout.columns.len()
+    }
+
     fn is_full(&self) -> bool {
-        self.values.len() >= ROWS_MAX * COLUMNS_COUNT || self.values_bytes >= BYTES_MAX
+        self.values.len() >= ROWS_MAX * self.columns_count() || self.values_bytes >= BYTES_MAX
     }
 
     async fn send(&mut self) -> Result<(), ExportError> {
@@ -69,13 +75,13 @@ impl InsertDelivery {
             return Ok(());
         }
         let values = std::mem::take(&mut self.values);
-        let rows = values.len() / COLUMNS_COUNT;
+        let rows = values.len() / self.columns_count();
         let typed = values
             .iter()
             .map(|value| (value as Text<'_>, Type::VARCHAR));
         let typed: Vec<_> = typed.collect();
-        let insert = sql::insert_stage(rows);
         let server = &self.arriving.server;
+        let insert = sql::insert_stage(server, rows);
         let inserted = self.arriving.session.client.execute_typed(&insert, &typed);
         let inserted = within(server, server.limits.stall, inserted).await?;
         if inserted != rows as u64 {
@@ -113,7 +119,8 @@ impl Delivery for InsertDelivery {
         } = *self;
         let server = &arriving.server;
         let insert = sql::insert(server, &arriving.shape);
-        let statements = [server.delete_known(), insert];
+        let mut statements = Vec::from_iter(server.delete_older());
+        statements.extend([server.delete_known(), insert]);
         arriving.publish(inserted, &statements).await
     }
 
