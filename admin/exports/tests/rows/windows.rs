@@ -1,7 +1,7 @@
 //! Which rows a statement reads.
 
 use crate::fixture::{Database, Event, HOUR, START, TEAM, reading, scope};
-use millrace_catalog::{ExportModel, TeamId, UtcTime};
+use millrace_catalog::{TeamId, UtcTime};
 use millrace_exports::Outlook;
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
@@ -168,58 +168,44 @@ async fn a_row_is_as_large_as_it_is_about() {
 fn what_a_form_does_not_have_or_cannot_be_cut_is_told() {
     let settings = millrace_clickhouse::Settings::new("http://127.0.0.1:9", "u", "p");
     let clickhouse = millrace_clickhouse::ClickHouse::new(&settings);
-    let (events, filter) = (scope(), EventFilter::default());
-    let mut persons = scope();
-    persons.model = ExportModel::Persons;
+    let (scope, filter) = (scope(), EventFilter::default());
     let parse = |text: &str| ExportQuery::parse(text).unwrap();
     let half = Part { index: 1, count: 2 };
     let table = [
         (
-            &persons,
-            None,
-            Part::WHOLE,
-            RowForm::TableJsonLines,
-            "events only",
-        ),
-        (
-            &events,
             Some("SELECT count() FROM events"),
             half,
             RowForm::Csv,
             "files",
         ),
         (
-            &events,
             Some("SELECT DISTINCT event FROM events"),
             half,
             RowForm::Csv,
             "files",
         ),
         (
-            &events,
             Some("SELECT event FROM events GROUP BY event"),
             half,
             RowForm::Csv,
             "files",
         ),
         (
-            &events,
             Some("SELECT 1 AS a FROM events HAVING a = 1"),
             half,
             RowForm::Csv,
             "files",
         ),
         (
-            &events,
             None,
             Part::WHOLE,
             RowForm::Arrow(ColumnCompression::Brotli),
             "zstd",
         ),
     ];
-    for (scope, query, part, form, words) in table {
+    for (query, part, form, words) in table {
         let query = query.map(parse);
-        let reading = reading(&clickhouse, scope, &filter, query.as_ref());
+        let reading = reading(&clickhouse, &scope, &filter, query.as_ref());
         let error = reading.statement(form, part).unwrap_err();
         assert_eq!(error.outlook, Outlook::Hopeless);
         assert!(error.message.contains(words), "{error}");

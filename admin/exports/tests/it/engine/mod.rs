@@ -186,7 +186,7 @@ async fn a_run_that_cannot_succeed_is_given_up_and_told(database: TestDatabase) 
         (RunStatus::Failed, 5)
     );
     assert!(runs[0].latest_error.is_some());
-    let told = stand.told.lock().unwrap().clone();
+    let told = stand.until_told().await;
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].0, Notice::RunFailed);
 }

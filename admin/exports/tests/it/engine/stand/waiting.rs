@@ -2,6 +2,7 @@
 
 use super::Stand;
 use millrace_catalog::{BatchExportRun, ExportLogFilter, PageRequest, RunStatus};
+use millrace_exports::engine::Notice;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -101,5 +102,20 @@ impl Stand {
         };
         let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
         ended.expect("the backfill does not end")
+    }
+
+    /// Waits for the first word to administrators, which follows the end of a run; answers all.
+    pub async fn until_told(&self) -> Vec<(Notice, String)> {
+        let told = async {
+            loop {
+                let told = self.told.lock().unwrap().clone();
+                if !told.is_empty() {
+                    return told;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let told = tokio::time::timeout(Duration::from_secs(120), told).await;
+        told.expect("nobody is told")
     }
 }
