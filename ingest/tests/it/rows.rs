@@ -2,6 +2,7 @@
 
 use millrace_log::block::decompress_into_vec;
 use millrace_log::{FrameSection, LogHandle};
+use millrace_rows::Table;
 use millrace_rows::testing::{self, Event, Rejected};
 use serde_json::Value;
 
@@ -46,16 +47,20 @@ pub fn read_rows(logs: &[LogHandle]) -> Stored {
 
 fn read_section(section: &FrameSection, rows: &[u8], stored: &mut Stored) {
     let header = &section.header;
-    let count = if header.insert_target.starts_with("events(") {
-        let events = testing::events(rows);
-        let count = events.len();
-        stored.events.extend(events);
-        count
-    } else {
-        let rejected = testing::rejected(rows);
-        let count = rejected.len();
-        stored.rejected.extend(rejected);
-        count
+    let count = match Table::of_insert_target(&header.insert_target).unwrap() {
+        Table::Events => {
+            let events = testing::events(rows);
+            let count = events.len();
+            stored.events.extend(events);
+            count
+        }
+        Table::RejectedEvents => {
+            let rejected = testing::rejected(rows);
+            let count = rejected.len();
+            stored.rejected.extend(rejected);
+            count
+        }
+        Table::PersonUpdates => testing::person_updates(rows).len(),
     };
     assert_eq!(count as u64, u64::from(header.rows));
 }
