@@ -65,7 +65,7 @@ fn serve(
     let outcome = runtime.block_on(async {
         let catalog = open::catalog(config).await?;
         let options = WorkerOptions {
-            kept: DAY * config.person_updates_days,
+            kept: DAY * config.person_updates_kept_days,
             ..WorkerOptions::default()
         };
         let worker = Worker::new(catalog, clickhouse, options);

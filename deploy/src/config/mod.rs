@@ -115,7 +115,7 @@ pub struct Config {
     /// How long lines of their logs are kept; `None`: as long as the runs.
     pub export_logs_kept: Option<Duration>,
     /// How long what events say of persons is kept once it was applied, in days.
-    pub person_updates_days: u32,
+    pub person_updates_kept_days: u32,
     /// Whether exports may go to private networks.
     pub allow_private_destinations: bool,
     /// What secrets are encrypted with; `None`: a key of our own, in the data folder.
@@ -175,7 +175,7 @@ impl Config {
             export_runs_max: settings.export_runs_max,
             export_runs_kept: days(settings.export_runs_kept_days),
             export_logs_kept: days(settings.export_logs_kept_days),
-            person_updates_days: settings.person_updates_days,
+            person_updates_kept_days: settings.person_updates_kept_days,
             allow_private_destinations: settings.allow_private_destinations,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })

@@ -237,11 +237,11 @@ pub struct Settings {
     #[arg(
         long,
         global = true,
-        env = "MILLRACE_PERSON_UPDATES_DAYS",
+        env = "MILLRACE_PERSON_UPDATES_KEPT_DAYS",
         value_name = "N",
         default_value_t = 30
     )]
-    pub person_updates_days: u32,
+    pub person_updates_kept_days: u32,
     /// Let exports, and the checks of proxy records, go to private networks, too
     #[arg(
         long,
