@@ -33,7 +33,7 @@ use millrace_catalog::{BatchExport, Catalog};
 use millrace_clickhouse::ClickHouse;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -132,6 +132,8 @@ struct Inner {
     options: EngineOptions,
     /// Room for runs.
     slots: Arc<Semaphore>,
+    /// Told when there is room again.
+    freed: Notify,
     tasks: TaskTracker,
     /// Ends runs, which are claimed by others at once.
     stopped: CancellationToken,
@@ -154,6 +156,7 @@ impl Engine {
                 notices,
                 options,
                 slots: Arc::new(Semaphore::new(options.runs_max)),
+                freed: Notify::new(),
                 tasks: TaskTracker::new(),
                 stopped: CancellationToken::new(),
             }),
@@ -185,6 +188,7 @@ impl Engine {
             tokio::select! {
                 _ = every.tick() => {}
                 () = leads.begins() => {}
+                () = self.inner.freed.notified() => {}
             }
             metrics::leads(leads.now());
             if !leads.now() {

@@ -38,6 +38,8 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
             tasks.spawn(async move {
                 make(&inner, claimed).await;
                 drop(slot);
+                // Short runs of a long backfill would otherwise wait for the clock, each.
+                inner.freed.notify_one();
             });
             true
         }

@@ -7,15 +7,19 @@ use super::paths::{beneath, open_folder, split};
 use crate::error::ExportError;
 use async_trait::async_trait;
 use bytes::Bytes;
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::fs::{self, Advice, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use uuid::Uuid;
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+/// How much of the end of a file is looked at when some was written: what went to the disk since it
+/// was written leaves the cache.
+const ADVISED_BYTES: u64 = 16 << 20;
 
 /// A file that is not yet seen. It is open while it takes bytes only: a run may have thousands.
 pub(super) struct FileUpload {
@@ -23,6 +27,7 @@ pub(super) struct FileUpload {
     key: Arc<str>,
     attempt: Uuid,
     file: Option<Arc<File>>,
+    bytes: u64,
 }
 
 impl FileUpload {
@@ -37,6 +42,7 @@ impl FileUpload {
             key,
             attempt,
             file: Some(Arc::new(file)),
+            bytes: 0,
         })
     }
 
@@ -50,7 +56,14 @@ impl FileUpload {
 impl Upload for FileUpload {
     async fn write(&mut self, bytes: Bytes) -> Result<(), ExportError> {
         let file = self.file()?;
-        away(move || file.as_ref().write_all(&bytes)).await
+        self.bytes += bytes.len() as u64;
+        let end = self.bytes;
+        away(move || {
+            file.as_ref().write_all(&bytes)?;
+            begin_to_store(&file, end);
+            Ok(())
+        })
+        .await
     }
 
     async fn seal(&mut self) -> Result<(), ExportError> {
@@ -75,6 +88,16 @@ fn begin(root: &Path, key: &str, attempt: Uuid) -> io::Result<File> {
     let folder = open_folder(root, folder, true)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
     Ok(beneath(&folder, &temporary(name, attempt), flags, FILE_MODE)?.into())
+}
+
+/// Has the disk begin with what was written: all at once at the end, it would hold up whoever else
+/// syncs there, as the log does; and nobody reads the file soon. It is advice: if it is not taken,
+/// nothing is lost.
+fn begin_to_store(file: &File, end: u64) {
+    let start = end.saturating_sub(ADVISED_BYTES);
+    if let Some(bytes) = NonZeroU64::new(end - start) {
+        let _ = fs::fadvise(file, start, Some(bytes), Advice::DontNeed);
+    }
 }
 
 /// A crash before the end leaves the file of before or this one.
