@@ -6,11 +6,17 @@
 
 use super::CountError;
 use super::thrift::integer_of_field;
+use std::collections::VecDeque;
 
-/// The least and the most that is kept of the end of a file, in bytes.
-const TAIL_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(32 << 20);
+/// The least that is kept of the end of a file, in bytes.
+const TAIL_BYTES_MIN: u64 = 1 << 20;
 /// Metadata is never as much as this share of its file, once that is larger than the least.
 const METADATA_SHARE: u64 = 16;
+/// From here on less will do, in bytes: most of the metadata are the least and the greatest values of
+/// each group, ten kilobytes at most in some megabytes.
+const TAIL_BYTES_LARGE: u64 = 16 << 20;
+/// The share that is kept of files that are larger by far.
+const METADATA_SHARE_LARGE: u64 = 1_024;
 const MAGIC: &[u8; 4] = b"PAR1";
 /// What follows the metadata, in bytes.
 const FOOTER_BYTES: usize = 8;
@@ -21,23 +27,25 @@ const NUM_ROWS: i64 = 3;
 #[derive(Debug, Default)]
 pub(super) struct ParquetCounter {
     bytes: u64,
-    tail: Vec<u8>,
+    tail: VecDeque<u8>,
 }
 
 impl ParquetCounter {
     pub(super) fn update(&mut self, piece: &[u8]) {
         self.bytes += piece.len() as u64;
-        self.tail.extend_from_slice(piece);
-        let keep = (self.bytes / METADATA_SHARE).clamp(*TAIL_BYTES.start(), *TAIL_BYTES.end());
+        let large = TAIL_BYTES_LARGE.max(self.bytes / METADATA_SHARE_LARGE);
+        let keep = (self.bytes / METADATA_SHARE).clamp(TAIL_BYTES_MIN, large);
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
-        // Twice as much, so that each byte is moved once at most on average.
-        if self.tail.len() > keep.saturating_mul(2) {
-            self.tail.drain(..self.tail.len() - keep);
-        }
+        let piece = piece
+            .get(piece.len().saturating_sub(keep)..)
+            .unwrap_or_default();
+        let gone = (self.tail.len() + piece.len()).saturating_sub(keep);
+        self.tail.drain(..gone);
+        self.tail.extend(piece);
     }
 
-    pub(super) fn finish(self) -> Result<u64, CountError> {
-        let tail = self.tail.as_slice();
+    pub(super) fn finish(mut self) -> Result<u64, CountError> {
+        let tail = &*self.tail.make_contiguous();
         let (metadata, footer) = tail
             .split_last_chunk::<FOOTER_BYTES>()
             .ok_or(CountError::Cut)?;
