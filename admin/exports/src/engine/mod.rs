@@ -41,7 +41,7 @@ use uuid::Uuid;
 
 const DAY_SECONDS: u64 = 86_400;
 /// How often it is looked what is due.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long after the death of whoever leads another process has taken over.
 const TAKEN_OVER_MAX: Duration = Duration::from_secs(10);
 /// What of that is left for the first look of who leads now: a catalog that answers takes far less.

@@ -14,7 +14,7 @@ const TAIL_BYTES_MIN: u64 = 1 << 20;
 const METADATA_SHARE: u64 = 16;
 /// From here on less will do, in bytes: most of the metadata are the least and the greatest values of
 /// each group, ten kilobytes at most in some megabytes.
-const TAIL_BYTES_LARGE: u64 = 16 << 20;
+const TAIL_BYTES_LARGE: u64 = 8 << 20;
 /// The share that is kept of files that are larger by far.
 const METADATA_SHARE_LARGE: u64 = 1_024;
 const MAGIC: &[u8; 4] = b"PAR1";
