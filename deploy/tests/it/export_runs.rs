@@ -177,20 +177,9 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
     let id = export_to_files(&server);
     let (status, asked) = ask(&server, "POST", &format!("{ALL}{id}/backfill/"), &json!({}));
     assert_eq!(status, 200, "{asked}");
-    let (url, user, password) = (
-        server.credential("clickhouse_url"),
-        server.credential("clickhouse_user"),
-        server.credential("clickhouse_password"),
-    );
-    let clickhouse = [
-        "--clickhouse-url",
-        &url,
-        "--clickhouse-user",
-        &user,
-        "--clickhouse-password",
-        &password,
-    ];
-    let args = [&shared[..], &clickhouse].concat();
+    let clickhouse = server.clickhouse_args();
+    let clickhouse = clickhouse.iter().map(String::as_str);
+    let args: Vec<&str> = shared.into_iter().chain(clickhouse).collect();
     let mut admins = Admins::start(&catalog, 3, &args);
     admins.all_tell("millrace_export_lag_seconds");
     while admins.count() > 1 {

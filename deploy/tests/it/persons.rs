@@ -74,20 +74,9 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
     let shared = ["--database-url", database.url(), "--secret-key", SECRET_KEY];
     let home = TempDir::new().unwrap();
     let server = Server::start_mode("ingest", home.path(), &shared);
-    let (url, user, password) = (
-        server.credential("clickhouse_url"),
-        server.credential("clickhouse_user"),
-        server.credential("clickhouse_password"),
-    );
-    let clickhouse = [
-        "--clickhouse-url",
-        &url,
-        "--clickhouse-user",
-        &user,
-        "--clickhouse-password",
-        &password,
-    ];
-    let args = [&shared[..], &clickhouse].concat();
+    let clickhouse = server.clickhouse_args();
+    let clickhouse = clickhouse.iter().map(String::as_str);
+    let args: Vec<&str> = shared.into_iter().chain(clickhouse).collect();
     let folders: Vec<TempDir> = (0..=ROUNDS).map(|_| TempDir::new().unwrap()).collect();
     let start = |folder: &TempDir| Server::start_mode("admin", folder.path(), &args);
     let mut admins: Vec<Server> = folders.iter().map(start).collect();

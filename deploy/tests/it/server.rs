@@ -114,6 +114,16 @@ impl Server {
             .map_or_else(|| json[name].to_string(), str::to_owned)
     }
 
+    /// What has another process use this one's ClickHouse.
+    pub fn clickhouse_args(&self) -> Vec<String> {
+        let arg = |name: &str| {
+            let setting = format!("--{}", name.replace('_', "-"));
+            [setting, self.credential(name)]
+        };
+        let names = ["clickhouse_url", "clickhouse_user", "clickhouse_password"];
+        names.into_iter().flat_map(arg).collect()
+    }
+
     pub fn credentials_path(&self) -> PathBuf {
         self.data_dir.join("credentials.json")
     }
