@@ -10,9 +10,9 @@
 //!   passed over by readers.
 //! * Frames that are missing without a trace show by the sequences and are reported as a gap.
 //!
-//! A segment file that holds nothing and does not continue the one before is what a want of room
+//! A segment file that holds no frame and does not continue the one before is what a want of room
 //! leaves of making one, or a power cut of taking that back. It proves nothing of the one before,
-//! which may have been written on, and goes.
+//! which may have been written on, and goes, with whatever bytes a disk left in it.
 //!
 //! The last segment is then written anew ([`rewrite`]), which makes what was found durable.
 //! Segments before it were synced before their successor was made. No segment of before is
@@ -194,15 +194,16 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Whether a segment behind another holds nothing and does not continue it.
+    /// Whether a segment behind another holds no frame and does not continue it.
     fn is_unused(&self, scan: &SegmentScan) -> bool {
-        let header_bytes = SEGMENT_HEADER_BYTES;
         let tail = scan.tail.as_ref();
-        let is_empty = scan.frames == 0 && tail.is_none_or(|tail| tail.bytes.end <= header_bytes);
-        let continues = scan
-            .header
-            .is_ok_and(|header| header.sequence_before >= self.sequence);
-        self.last.is_some() && is_empty && !continues
+        let does_not_continue = match scan.header {
+            // The one before was written on after this one was made: it never held anything.
+            Ok(header) => header.sequence_before < self.sequence,
+            // What is behind a damaged header may have been frames.
+            Err(_) => tail.is_none_or(|tail| tail.bytes.end <= SEGMENT_HEADER_BYTES),
+        };
+        self.last.is_some() && scan.frames == 0 && does_not_continue
     }
 
     /// Unlinks what was never used.

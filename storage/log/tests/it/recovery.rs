@@ -310,6 +310,38 @@ fn a_segment_that_was_made_and_never_used_proves_nothing_of_the_one_before() {
     }
 }
 
+/// Found by libFuzzer: such a segment was kept for its bytes, and gone at the next start.
+#[test]
+fn a_segment_that_was_never_used_goes_with_whatever_bytes_are_in_it() {
+    let of_other = MemoryFs::new();
+    let (mut log, _) = open(&of_other);
+    append(&mut log, 1, 100);
+    append(&mut log, 2, 1900);
+    log.sync().unwrap();
+    let path = segment_paths(&of_other, Path::new(DIR)).remove(1);
+    let mut unused = of_other.read(&path).unwrap();
+    unused[70..].fill(7);
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    // Written on behind what the other segment continues.
+    for seed in 1..4 {
+        append(&mut log, seed, 100);
+    }
+    let end = log.sync().unwrap();
+    drop(log);
+    let first = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut torn = fs.read(&first).unwrap();
+    torn[end.offset as usize..][..8].fill(7);
+    fs.put(&first, &torn);
+    fs.put(&path, &unused);
+    let (log, recovery) = open(&fs);
+    assert_eq!((recovery.frames, recovery.segments), (3, 1));
+    assert!(!recovery.is_damaged(), "a torn tail is no damage");
+    assert_eq!(recovery.cut.unwrap().position, end);
+    drop(log);
+    assert_eq!(open(&fs).1.cut, None, "it is cut once");
+}
+
 #[test]
 fn options_without_room_for_a_frame_are_refused() {
     let options = millrace_log::LogOptions {
