@@ -58,11 +58,13 @@ torture-crash: # Kill servers at random and at every fail point, and count what 
 		--kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
 
 .PHONY: torture-power
-torture-power: # Cut the power of loop-mounted disks, ours and ClickHouse's; needs root
+torture-power: # Cut the power of loop-mounted ext4 and XFS, ours and ClickHouse's; needs root
 	cargo build -p millrace -p millrace-load --features millrace/failpoints
-	target="$${CARGO_TARGET_DIR:-target}" && "$$target/debug/millrace-load" crash --power \
-		--server "$$target/debug/millrace" --jobs 4 \
-		--kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED))
+	target="$${CARGO_TARGET_DIR:-target}" && for file_system in ext4 xfs; do \
+		"$$target/debug/millrace-load" crash --power --file-system $$file_system \
+			--server "$$target/debug/millrace" --jobs 4 \
+			--kills $(or $(KILLS),1000)$(if $(SEED), --seed $(SEED)) || exit 1; \
+	done
 
 .PHONY: torture-away
 torture-away: # Take ClickHouse away in every way, each for two minutes

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use millrace_load::crash::disk::FileSystem;
 use millrace_load::crash::kill::Kind;
 use millrace_load::crash::subject::Layout;
 use millrace_load::crash::{Options, crash};
@@ -38,9 +39,12 @@ pub struct CrashArgs {
     #[arg(long, value_name = "LAYOUT", value_enum)]
     pub layout: Option<Layout>,
     /// With each kill, cut the power of the disks of who is killed, so that they lose what was not synced:
-    /// ext4 in files, mounted by loop devices. Needs root.
+    /// file systems in files, mounted by loop devices. Needs root.
     #[arg(long)]
     pub power: bool,
+    /// What is on those disks.
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = FileSystem::Ext4, requires = "power")]
+    pub file_system: FileSystem,
     /// Folders, each with a server, at the same time.
     #[arg(short, long, value_name = "N", default_value_t = 2)]
     pub jobs: usize,
@@ -123,7 +127,7 @@ impl CrashArgs {
         options.folder_kills = self.folder_kills;
         options.check_kills = self.check_kills;
         options.jobs = self.jobs;
-        options.power = self.power;
+        options.power = self.power.then_some(self.file_system);
         options.events_per_second = self.rate;
         options.historical_share = self.historical_share;
         options.rejected_share = self.rejected_share;

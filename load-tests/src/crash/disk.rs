@@ -1,21 +1,23 @@
-//! A disk whose power can be cut: an ext4 in a file, mounted by a loop device.
+//! A disk whose power can be cut: a file system in a file, mounted by a loop device.
 //!
 //! What was not synced is lost by the file system's own shutdown, which is ordered not to write its
-//! journal. The mount options take away what hides a missing sync: journal commits every five seconds,
-//! and the flush of a file that is renamed over another.
+//! journal. Ext4's mount options take away what hides a missing sync: journal commits every five seconds,
+//! and the flush of a file that is renamed over another. XFS has no such flush, and writes its journal by
+//! itself every half a minute, which is longer than its disks have power.
 
 use anyhow::{Context, Result, bail, ensure};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Of a sparse file: only what is written takes room.
 const BYTES: u64 = 4 << 30;
-const OPTIONS: &str = "loop,commit=300,noauto_da_alloc";
-/// `EXT4_IOC_SHUTDOWN` without a flush of the journal. By Perl, which every Debian has: a call into the
-/// kernel that no crate offers would be unsafe code here.
+/// `EXT4_IOC_SHUTDOWN` and `XFS_IOC_GOINGDOWN`, which are one number, without a flush of the journal. By Perl,
+/// which every Debian has: a call into the kernel that no crate offers would be unsafe code here.
 const SHUTDOWN: &str = r#"
-    open(my $dir, "<", $ARGV[0]) or die "$ARGV[0]: $!\n";
+    # An XFS that has no power any more does not even open its folder: EIO.
+    open(my $dir, "<", $ARGV[0]) or $! == 5 ? exit : die "$ARGV[0]: $!\n";
     my $no_log_flush = pack("L", 2);
     ioctl($dir, 0x8004587d, $no_log_flush) // die "shutdown: $!\n";
 "#;
@@ -23,9 +25,50 @@ const SHUTDOWN: &str = r#"
 const BUSY_MAX: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// What is on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileSystem {
+    /// Debian's default.
+    Ext4,
+    /// Red Hat's default. Not smaller than 300 MB.
+    Xfs,
+}
+
+impl FileSystem {
+    /// Those whose power can be cut.
+    pub const ALL: [Self; 2] = [Self::Ext4, Self::Xfs];
+
+    fn make_command(self) -> Command {
+        let (program, options) = match self {
+            Self::Ext4 => ("mkfs.ext4", &["-q", "-F"]),
+            Self::Xfs => ("mkfs.xfs", &["-q", "-f"]),
+        };
+        let mut command = Command::new(program);
+        command.args(options);
+        command
+    }
+
+    const fn mount_options(self) -> &'static str {
+        match self {
+            Self::Ext4 => "loop,commit=300,noauto_da_alloc",
+            Self::Xfs => "loop",
+        }
+    }
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+        })
+    }
+}
+
 /// A mounted disk; unmounted when dropped.
 #[derive(Debug)]
 pub struct Disk {
+    file_system: FileSystem,
     image: PathBuf,
     at: PathBuf,
 }
@@ -35,20 +78,21 @@ impl Disk {
     ///
     /// # Errors
     /// This machine does not allow it.
-    pub fn make(image: &Path, at: &Path) -> Result<Self> {
-        Self::make_of(image, at, BYTES)
+    pub fn make(file_system: FileSystem, image: &Path, at: &Path) -> Result<Self> {
+        Self::make_of(file_system, image, at, BYTES)
     }
 
     /// The same, so large.
     ///
     /// # Errors
     /// As [`Self::make`].
-    pub fn make_of(image: &Path, at: &Path, bytes: u64) -> Result<Self> {
+    pub fn make_of(file_system: FileSystem, image: &Path, at: &Path, bytes: u64) -> Result<Self> {
         let file = std::fs::File::create(image).context("cannot make a disk")?;
         file.set_len(bytes).context("cannot make a disk")?;
-        run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(image))?;
+        run(file_system.make_command().arg(image))?;
         std::fs::create_dir_all(at)?;
         let disk = Self {
+            file_system,
             image: image.to_owned(),
             at: at.to_owned(),
         };
@@ -81,7 +125,8 @@ impl Disk {
 
     fn mount(&self) -> Result<()> {
         let mut command = Command::new("mount");
-        run(command.args(["-o", OPTIONS]).arg(&self.image).arg(&self.at))
+        command.args(["-o", self.file_system.mount_options()]);
+        run(command.arg(&self.image).arg(&self.at))
     }
 }
 

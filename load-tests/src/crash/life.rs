@@ -62,8 +62,8 @@ impl<'a> Life<'a> {
             dir: dir.to_owned(),
             subject: Subject::new(options, layout, dir),
             power: match options.power {
-                true => Some(Power::new(layout, dir)?),
-                false => None,
+                Some(file_system) => Some(Power::new(file_system, layout, dir)?),
+                None => None,
             },
             projects: Vec::new(),
             runtime,

@@ -25,6 +25,7 @@ pub mod subject;
 
 use crate::run::Stop;
 use anyhow::{Result, ensure};
+use disk::FileSystem;
 use kill::{Kill, Kind};
 use life::Life;
 use report::Report;
@@ -51,8 +52,8 @@ pub struct Options {
     pub kinds: Vec<Kind>,
     /// Which processes there are; folders take them in turn.
     pub layouts: Vec<Layout>,
-    /// Whether the disks of who is killed lose their power, too.
-    pub power: bool,
+    /// What is on the disks of who is killed, if these lose their power, too.
+    pub power: Option<FileSystem>,
     /// Folders at the same time.
     pub jobs: usize,
     /// Decides kinds, moments and order.
@@ -77,7 +78,7 @@ impl Options {
             check_kills: 10,
             kinds: Kind::all(),
             layouts: Layout::ALL.to_vec(),
-            power: false,
+            power: None,
             jobs: 1,
             seed: rand::random(),
             events_per_second: 8_000.0,

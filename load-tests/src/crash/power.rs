@@ -3,7 +3,7 @@
 //! In the layout of two processes each has a disk of its own, so that ClickHouse may lose its power while the
 //! server runs on; in that of one they share it, and go together.
 
-use super::disk::Disk;
+use super::disk::{Disk, FileSystem};
 use super::kill::{Kind, Victim};
 use super::subject::Layout;
 use anyhow::Result;
@@ -22,8 +22,11 @@ impl Power {
     ///
     /// # Errors
     /// This machine does not allow it.
-    pub fn new(layout: Layout, dir: &Path) -> Result<Self> {
-        let disk = |name: &str| Disk::make(&dir.join(format!("{name}.disk")), &dir.join(name));
+    pub fn new(file_system: FileSystem, layout: Layout, dir: &Path) -> Result<Self> {
+        let disk = |name: &str| {
+            let image = dir.join(format!("{name}.disk"));
+            Disk::make(file_system, &image, &dir.join(name))
+        };
         Ok(Self {
             ingest: disk("ingest")?,
             engine: match layout {

@@ -4,6 +4,7 @@ use super::{SmallDisk, is_where_mounts_go_with_us};
 use crate::away::stand::{Load, Stand, exactly_once, knock};
 use crate::server::{Server, ask, eventually, run};
 use millrace_load::clickhouse::ClickHouse;
+use millrace_load::crash::disk::FileSystem;
 use millrace_load::credentials::Credentials;
 use millrace_load::{Mode, Plan};
 use serde_json::json;
@@ -130,7 +131,7 @@ fn a_full_disk_answers_503_and_recovers_by_itself() {
         let ingest_dir = dir.path().join("ingest");
         let disk = match name {
             "tmpfs" => Some(SmallDisk::tmpfs(&ingest_dir, "64m")),
-            _ => SmallDisk::ext4(&ingest_dir, 64 << 20),
+            _ => SmallDisk::on_loop(FileSystem::Ext4, &ingest_dir, 64 << 20),
         };
         if let Some(_disk) = disk {
             refuse_and_recover(name, dir, &ingest_dir);

@@ -7,7 +7,7 @@ mod broken;
 mod failing;
 mod full;
 
-use millrace_load::crash::disk::Disk;
+use millrace_load::crash::disk::{Disk, FileSystem};
 use millrace_load::namespace;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub fn is_where_mounts_go_with_us(test: &str) -> bool {
 /// A small file system; unmounted when dropped.
 pub enum SmallDisk {
     Tmpfs(PathBuf),
-    Ext4(#[expect(dead_code, reason = "held for its drop")] Disk),
+    OnLoop(#[expect(dead_code, reason = "held for its drop")] Disk),
 }
 
 impl SmallDisk {
@@ -62,11 +62,13 @@ impl SmallDisk {
     }
 
     /// In a file beside the place where it is mounted. Needs loop devices; says so if there are none.
-    pub fn ext4(at: &Path, bytes: u64) -> Option<Self> {
-        match Disk::make_of(&at.with_added_extension("disk"), at, bytes) {
-            Ok(disk) => Some(Self::Ext4(disk)),
+    pub fn on_loop(file_system: FileSystem, at: &Path, bytes: u64) -> Option<Self> {
+        match Disk::make_of(file_system, &at.with_added_extension("disk"), at, bytes) {
+            Ok(disk) => Some(Self::OnLoop(disk)),
             Err(error) => {
-                say_loudly(&format!("NOT TESTED: no loop mounts here: {error:#}"));
+                say_loudly(&format!(
+                    "NOT TESTED: no loop mounts of {file_system} here: {error:#}"
+                ));
                 None
             }
         }
