@@ -12,6 +12,13 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test fails.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
+/// A number of a variable, for hours of what tests do for seconds.
+#[allow(clippy::disallowed_methods, reason = "how long to torture")]
+pub fn number(variable: &str, default: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.map_or(default, |text| text.parse().unwrap())
+}
+
 /// The binary under test.
 pub fn millrace() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));

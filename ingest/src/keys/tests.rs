@@ -1,4 +1,4 @@
-//! Time is set forward by hand; on the single-threaded runtime a look-up begins only when the
+//! Time passes by hand only; on the single-threaded runtime a look-up begins only when the
 //! test awaits, so what overlaps is certain.
 
 mod changes;
@@ -304,7 +304,6 @@ async fn millions_of_random_keys_take_bounded_memory() {
     };
     let mut resident_after_first = 0;
     for million in 0..3 {
-        // Kept for a minute only, which three millions may take.
         assert_eq!(
             fixture.keys.find(&fixture.key).await,
             Ok(Some(fixture.project))

@@ -1,19 +1,13 @@
 //! Importers that are killed go on where they were.
 
 use super::{Stand, write_events};
+use crate::server::number;
 use rand::RngExt;
 use std::process::Stdio;
 use std::time::Duration;
 
 /// The longest that an import runs before it is killed.
 const FUSE_MAX: Duration = Duration::from_secs(3);
-
-/// A number of a variable, for hours of what tests do for seconds.
-#[allow(clippy::disallowed_methods, reason = "how long to torture")]
-fn number(variable: &str, default: u64) -> u64 {
-    let text = std::env::var(variable).ok();
-    text.map_or(default, |text| text.parse().unwrap())
-}
 
 #[test]
 fn an_import_that_is_killed_again_and_again_stores_every_event_once() {

@@ -1,5 +1,7 @@
 //! Hostile clients against the real binary, whose memory can be seen from outside.
 
+mod keys;
+
 use crate::server::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
