@@ -1,7 +1,7 @@
 //! The writer: one frame after the other, one sync for all that were appended since the last.
 
 use crate::fail_point::{FailPoint, pass};
-use crate::frame::Encoder;
+use crate::frame::{Encoder, NUMBER_MAX};
 use crate::fs::{File, Fs};
 use crate::recovery;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -92,6 +92,9 @@ impl Log {
             return Err(AppendError::Invalid("no segment is open"));
         };
         let sequence = self.sequence_floor + 1;
+        if sequence > NUMBER_MAX {
+            return Err(AppendError::Invalid("the log has no sequence left"));
+        }
         self.encoder.seal(active.salt, sequence);
         write_frame(active, &self.encoder, sections).map_err(|error| {
             let path = self.shared.path_of(active.number);

@@ -20,7 +20,7 @@
 
 use crate::checkpoint::{self, Floor};
 use crate::fail_point::{FailPoint, pass};
-use crate::frame::FRAME_BYTES_MIN;
+use crate::frame::{FRAME_BYTES_MIN, NUMBER_MAX};
 use crate::fs::{File, Fs, make_dir};
 use crate::log::is_want_of_room;
 use crate::quarantine;
@@ -278,7 +278,8 @@ impl<'a> Found<'a> {
             if let Some(tail) = &last.scan.tail {
                 let bytes = tail.bytes.end - tail.bytes.start;
                 // Sequences that may have been in there are not used again.
-                self.sequence_floor += bytes / FRAME_BYTES_MIN + 1;
+                let floor = self.sequence_floor + bytes / FRAME_BYTES_MIN + 1;
+                self.sequence_floor = floor.min(NUMBER_MAX);
                 self.recovery.cut = Some(Cut {
                     position,
                     bytes,

@@ -1,11 +1,12 @@
 //! Disks that return other bytes than were written.
 
 use crate::support::{
-    DIR, OwnedSection, append, contents, open, options, read_from, segment_paths, try_open,
+    DIR, OwnedSection, append, borrowed, contents, open, options, read_from, sections,
+    segment_paths, try_open,
 };
 use millrace_log::testing::bytes::reseal_segment;
 use millrace_log::testing::{Dice, MemoryFs};
-use millrace_log::{Log, Position, ReadError, inspect};
+use millrace_log::{AppendError, Log, Position, ReadError, inspect};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,6 +175,29 @@ fn frames_of_a_segment_without_header_are_read() {
 }
 
 /// Found by fuzzing: with checksums that fit, one more than the last sequence overflowed.
+/// Found by libFuzzer: a cut counted on from there, to sequences that the next start took for damage.
+#[test]
+fn a_log_without_a_sequence_left_takes_nothing_more_and_opens() {
+    let (mut files, whole) = small_log();
+    // Of the second segment, without its frame: what was before it, and what is used up.
+    let bytes = &mut files[1].1;
+    for at in [32, 40] {
+        bytes[at..at + 8].copy_from_slice(&(u64::MAX / 2).to_le_bytes());
+    }
+    bytes[64..].fill(7);
+    reseal_segment(bytes, 2);
+    let fs = disk_with(&files);
+    for start in 0..3 {
+        let (mut log, recovery) = open(&fs);
+        assert_eq!(recovery.cut.is_some(), start == 0, "it is cut once");
+        assert!(recovery.headers_damaged.is_empty());
+        assert!(is_subsequence(&contents(&log.handle()), &whole));
+        let owned = sections(99, 100);
+        let refused = log.append(&borrowed(&owned)).unwrap_err();
+        assert!(matches!(refused, AppendError::Invalid(_)), "{refused}");
+    }
+}
+
 #[test]
 fn sequences_that_cannot_be_are_damage() {
     // Both of a header, and the first frame's.
