@@ -8,8 +8,11 @@ ENGINE := deploy/embedded/node_modules/.installed
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 AUDIT_VERSION := 0.22.2
+MUTANTS_VERSION := 27.1.0
 # A copy of RustSec's advisories, for machines that have one; without it deny.toml's versions hold.
 ADVISORIES ?= $(wildcard ../shared/advisory-db)
+# Which part of the mutants: k/n, as cargo mutants has it.
+SHARD ?= 0/1
 # What make fuzz runs, and under which sanitizer: none is five times as fast.
 TARGET ?= parse
 RUNS ?= 100000000
@@ -42,6 +45,8 @@ torture: $(ENGINE) test-setup ## Test for hours what tests do for minutes; KILLS
 	$(MAKE) torture-power
 	$(MAKE) torture-away
 	$(MAKE) torture-import
+	$(MAKE) torture-keys
+	$(MAKE) torture-schedules
 
 .PHONY: torture-log
 torture-log: # Let the log's disk fail in a million ways, and damage every byte; mutate what is read
@@ -75,6 +80,22 @@ torture-away: # Take ClickHouse away in every way, each for two minutes
 torture-import: # Kill an importer of a million events again and again
 	MILLRACE_IMPORT_EVENTS=1000000 MILLRACE_IMPORT_KILLS=$(or $(KILLS),100) CARGO_PROFILE_DEV_OPT_LEVEL=3 \
 		cargo test -p millrace --all-features --test it killed::an_import -- --nocapture
+
+.PHONY: torture-keys
+torture-keys: # Send ten million keys of nobody, and look at the server's memory
+	MILLRACE_RANDOM_KEYS=10000000 CARGO_PROFILE_DEV_OPT_LEVEL=3 \
+		cargo test -p millrace --all-features --test it hostile::keys -- --nocapture
+
+.PHONY: torture-schedules
+torture-schedules: # Let threads go on in a million orders on the way into the log
+	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+
+.PHONY: mutants
+mutants: ## Change the log's code and that of permissions, a mutant at a time, and see a test fail; SHARD=0/8
+	@cargo mutants --version 2>/dev/null | grep -q ' $(MUTANTS_VERSION)$$' || \
+		cargo install --locked --quiet cargo-mutants --version $(MUTANTS_VERSION)
+	cargo mutants --workspace --shard $(SHARD) --sharding round-robin --timeout 300 \
+		--output $${CARGO_TARGET_DIR:-target}
 
 .PHONY: fuzz
 fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=100000000

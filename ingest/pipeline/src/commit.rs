@@ -12,7 +12,7 @@ use crate::Refusal;
 use crate::pace::Pace;
 use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
 use crate::tally::{Admission, SharedTally};
-use crossbeam::channel::{Receiver, Sender};
+use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender, oneshot};
 use metrics::{Counter, Histogram, counter, histogram};
 use millrace_log::block::{Compressor, store_in_place, store_into};
 use millrace_log::fail_point::{FailPoint, pass};
@@ -20,10 +20,9 @@ use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
 use millrace_rows::{Month, RowBuffer, RowGroup, Table};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// Rows gathered into one group; a group ends with the batch that passes it. It bounds the time
 /// that the first of a group waits, and keeps a section below what one insert may hold.
@@ -101,7 +100,7 @@ pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
             failure.send_replace(Some("the commit thread panicked".to_owned()));
         }
     };
-    let thread = std::thread::Builder::new().name(name).spawn(run)?;
+    let thread = Builder::new().name(name).spawn(run)?;
     Ok(CommitThread { stop, thread })
 }
 

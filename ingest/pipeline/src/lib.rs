@@ -18,6 +18,7 @@
 //! | [`Admission`], [`Tally`] (`tally`) | counts the events of imports |
 //! | `retention` | what of the log may go |
 //! | `room` | how full log and queue may get before requests are refused |
+//! | `threads` | threads, flags and channels, which are shuttle's in tests |
 //! | [`ship`] | the log into ClickHouse, each row exactly once |
 //!
 //! There are two lanes, each with a log, a commit thread and a shipper of its own
@@ -33,10 +34,13 @@ mod pace;
 mod pack;
 mod retention;
 mod room;
+#[cfg(test)]
+mod schedules;
 pub mod ship;
 mod slot;
 mod submit;
 mod tally;
+mod threads;
 
 pub use millrace_log::Position;
 pub use pace::Compression;

@@ -8,12 +8,11 @@
 
 use crate::commit::Submission;
 use crate::submit::{LaneInput, Pipeline};
-use crossbeam::channel::TrySendError;
+use crate::threads::{TrySendError, oneshot};
 use millrace_log::Position;
 use millrace_rows::Lane;
 use std::future::pending;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// How long a mark waits for a place in a channel that is full.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);

@@ -1,7 +1,8 @@
 //! How full log and queue may get before requests are refused.
 
+use crate::threads::{AtomicBool, AtomicUsize};
 use millrace_rows::Lane;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use thiserror::Error;
 
 /// Percent of the logs' room past which historical requests are refused: live events keep the
@@ -76,7 +77,7 @@ impl Queue {
     /// Takes a place, or says why there is none. A single request may be larger than the byte
     /// bound: it is let in when it is alone, as it would never get in otherwise.
     pub fn enter(&self, bytes: usize) -> Result<(), Refusal> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(Refusal::ShuttingDown);
         }
         let requests_before = self.requests.fetch_add(1, Ordering::AcqRel);
@@ -91,7 +92,7 @@ impl Queue {
 
     /// Whether there is a place for a small request; none is taken.
     pub fn is_open(&self) -> Result<(), Refusal> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(Refusal::ShuttingDown);
         }
         if self.requests() >= self.requests_max || self.bytes() >= self.bytes_max {
@@ -109,6 +110,11 @@ impl Queue {
     /// Lets nobody in any more.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether nobody is let in any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Bytes of requests between reservation and answer.
@@ -162,33 +168,44 @@ mod tests {
         }
     }
 
+    /// Its counters are shuttle's in here.
+    fn in_one_schedule(test: impl Fn() + Send + Sync + 'static) {
+        shuttle::check_random(test, 1);
+    }
+
     #[test]
     fn a_queue_is_bounded_in_requests_and_in_bytes() {
-        let queue = Queue::new(2, 100);
-        assert_eq!(queue.enter(60), Ok(()));
-        assert_eq!(queue.enter(60), Err(Refusal::QueueFull), "bytes");
-        assert_eq!(queue.enter(40), Ok(()));
-        assert_eq!(queue.enter(0), Err(Refusal::QueueFull), "requests");
-        assert_eq!(queue.is_open(), Err(Refusal::QueueFull));
-        queue.leave(60);
-        assert_eq!(queue.is_open(), Ok(()));
-        assert_eq!(queue.enter(60), Ok(()));
+        in_one_schedule(|| {
+            let queue = Queue::new(2, 100);
+            assert_eq!(queue.enter(60), Ok(()));
+            assert_eq!(queue.enter(60), Err(Refusal::QueueFull), "bytes");
+            assert_eq!(queue.enter(40), Ok(()));
+            assert_eq!(queue.enter(0), Err(Refusal::QueueFull), "requests");
+            assert_eq!(queue.is_open(), Err(Refusal::QueueFull));
+            queue.leave(60);
+            assert_eq!(queue.is_open(), Ok(()));
+            assert_eq!(queue.enter(60), Ok(()));
+        });
     }
 
     #[test]
     fn a_request_larger_than_the_queue_gets_in_when_it_is_alone() {
-        let queue = Queue::new(2, 100);
-        assert_eq!(queue.enter(500), Ok(()));
-        assert_eq!(queue.enter(1), Err(Refusal::QueueFull));
-        queue.leave(500);
-        assert_eq!(queue.enter(1), Ok(()));
+        in_one_schedule(|| {
+            let queue = Queue::new(2, 100);
+            assert_eq!(queue.enter(500), Ok(()));
+            assert_eq!(queue.enter(1), Err(Refusal::QueueFull));
+            queue.leave(500);
+            assert_eq!(queue.enter(1), Ok(()));
+        });
     }
 
     #[test]
     fn a_closed_queue_lets_nobody_in() {
-        let queue = Queue::new(2, 100);
-        queue.close();
-        assert_eq!(queue.enter(1), Err(Refusal::ShuttingDown));
-        assert_eq!(queue.is_open(), Err(Refusal::ShuttingDown));
+        in_one_schedule(|| {
+            let queue = Queue::new(2, 100);
+            queue.close();
+            assert_eq!(queue.enter(1), Err(Refusal::ShuttingDown));
+            assert_eq!(queue.is_open(), Err(Refusal::ShuttingDown));
+        });
     }
 }

@@ -5,12 +5,12 @@ use crate::pack::{PackedGroup, Packer};
 use crate::room::{Queue, Refusal};
 use crate::submit::{Ack, Lanes, Pipeline};
 use crate::tally::Admission;
+use crate::threads::oneshot;
 use millrace_log::Position;
 use millrace_rows::{Batch, Lane};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::oneshot;
 
 /// A committed batch.
 #[derive(Debug)]
@@ -110,7 +110,9 @@ impl Slot {
                 Refusal::QueueFull
             });
         }
-        if lanes.ack == Ack::Memory {
+        // Sent before the queue was closed, it is before the order to stop, and will be stored. Otherwise
+        // the thread may have ended, which its answer tells.
+        if lanes.ack == Ack::Memory && !self.queue.is_closed() {
             return Ok(Committed {
                 position: None,
                 spent,
@@ -134,7 +136,7 @@ impl Slot {
                 .map_err(|_| Refusal::ShuttingDown)?;
         }
         Ok(Committed {
-            position: Some(position),
+            position: (lanes.ack != Ack::Memory).then_some(position),
             spent,
         })
     }

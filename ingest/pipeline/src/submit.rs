@@ -6,12 +6,13 @@ use crate::retention::Retention;
 use crate::room::{Queue, Refusal, log_has_room};
 use crate::slot::Slot;
 use crate::tally::SharedTally;
-use millrace_log::fs::DiskFs;
+use crate::threads::{AtomicBool, Sender, bounded};
+use millrace_log::fs::{DiskFs, Fs};
 use millrace_log::{Log, LogHandle, LogOptions, OpenError, Position, Recovery};
 use millrace_rows::Lane;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -77,7 +78,7 @@ pub struct LaneOutput {
 /// One lane, as requests see it.
 pub(crate) struct LaneInput {
     pub(crate) queue: Arc<Queue>,
-    pub(crate) submissions: crossbeam::channel::Sender<Submission>,
+    pub(crate) submissions: Sender<Submission>,
     pub(crate) log: LogHandle,
     pub(crate) failed: Arc<AtomicBool>,
     pub(crate) shipped: watch::Receiver<Position>,
@@ -107,13 +108,22 @@ impl Pipeline {
     /// When a log cannot be opened: another process has it, the folder cannot be written, or a
     /// thread cannot be started.
     pub fn start(options: &PipelineOptions) -> Result<(Self, Running), PipelineError> {
+        Self::start_on(&(Arc::new(DiskFs) as Arc<dyn Fs>), options)
+    }
+
+    /// The same on any file system.
+    pub(crate) fn start_on(
+        fs: &Arc<dyn Fs>,
+        options: &PipelineOptions,
+    ) -> Result<(Self, Running), PipelineError> {
         crate::metrics::describe();
         let (failure_sender, failure) = watch::channel(None);
         let failure_sender = Arc::new(failure_sender);
         let mut threads = Vec::new();
         let mut outputs = Vec::new();
         let mut start_lane = |lane: Lane| -> Result<LaneInput, PipelineError> {
-            let (input, thread, output) = open_lane(lane, options, Arc::clone(&failure_sender))?;
+            let failure = Arc::clone(&failure_sender);
+            let (input, thread, output) = open_lane(lane, Arc::clone(fs), options, failure)?;
             threads.push(thread);
             outputs.push(output);
             Ok(input)
@@ -233,6 +243,7 @@ impl Lanes {
 
 fn open_lane(
     lane: Lane,
+    fs: Arc<dyn Fs>,
     options: &PipelineOptions,
     failure: Arc<watch::Sender<Option<String>>>,
 ) -> Result<(LaneInput, CommitThread, LaneOutput), PipelineError> {
@@ -241,12 +252,12 @@ fn open_lane(
         segment_bytes: options.segment_bytes,
         bytes_max: options.log_bytes_max,
     };
-    let (log, recovery) = Log::open(log_options, Arc::new(DiskFs))?;
+    let (log, recovery) = Log::open(log_options, fs)?;
     let handle = log.handle();
     let (synced_sender, synced) = watch::channel(handle.synced());
     let (shipped, shipped_receiver) = watch::channel(handle.start());
     // One place more than requests: the order to stop.
-    let (sender, receiver) = crossbeam::channel::bounded(options.queue_requests_max + 1);
+    let (sender, receiver) = bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
     let pace = Arc::new(Pace::new(options.compression));
     let tally = SharedTally::from(handle.opened_at());

@@ -181,6 +181,7 @@ impl File for MemoryFile {
     }
 
     fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.fs.pause();
         let mut bytes: Vec<u8> = Vec::new();
         for slice in slices {
             bytes.extend_from_slice(slice);
@@ -218,6 +219,7 @@ impl File for MemoryFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.fs.pause();
         self.with(|world, inode| {
             let result = world.step();
             match &result {

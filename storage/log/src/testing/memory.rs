@@ -10,7 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryFs(Arc<Mutex<World>>);
+pub struct MemoryFs {
+    world: Arc<Mutex<World>>,
+    /// Called before writes and syncs.
+    pause: Option<fn()>,
+}
 
 /// A failure to come.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -74,7 +78,22 @@ impl MemoryFs {
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls this before each write and sync of a file, for who decides which thread runs then.
+    #[must_use]
+    pub fn with_pause(self, pause: fn()) -> Self {
+        Self {
+            pause: Some(pause),
+            ..self
+        }
+    }
+
+    pub(super) fn pause(&self) {
+        if let Some(pause) = self.pause {
+            pause();
+        }
     }
 
     /// Cuts the power. Unsynced bytes are lost, torn or garbage and unsynced names lost, as the

@@ -1,0 +1,135 @@
+//! Answers, and what is on the disk when they are given.
+
+use super::stage::{Row, Sent, Stage, dawdle, rows_after_start, send};
+use super::try_orders;
+use crate::room::Queue;
+use crate::{Ack, Position, Refusal};
+use millrace_log::testing::{Fault, FaultKind};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const CLIENTS: u8 = 3;
+const ROWS: u8 = 2;
+
+/// Has some clients send while something else happens; what became of their rows.
+fn send_during(stage: Stage, other: impl FnOnce(Stage)) -> Vec<Sent> {
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let pipeline = stage.pipeline.clone();
+            thread::spawn(move || send(&pipeline, client, ROWS))
+        })
+        .collect();
+    other(stage);
+    let sent = clients.into_iter().map(|client| client.join().unwrap());
+    sent.flatten().collect()
+}
+
+/// Every row at most once, those of a client in its order, and every acknowledged one where it was said to be.
+fn check(sent: &[Sent], stored: &[(Row, Position)]) {
+    for client in 0..CLIENTS {
+        let of_client = stored.iter().filter(|(row, _)| row[0] == client);
+        let numbers: Vec<_> = of_client.map(|(row, _)| row[1]).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    }
+    for (row, answer) in sent {
+        let Ok(position) = answer else { continue };
+        let found = stored.iter().find(|(it, _)| it == row);
+        let (_, end) = found.unwrap_or_else(|| panic!("{row:?} is lost of {stored:?}"));
+        assert!(position.is_none_or(|position| position == *end), "{row:?}");
+    }
+}
+
+#[test]
+fn whoever_is_answered_is_stored_whenever_the_power_goes() {
+    try_orders(|| {
+        let stage = Stage::start(Ack::Disk);
+        let fs = stage.fs.clone();
+        let seed = thread_rng().r#gen();
+        let sent = send_during(stage, |stage| {
+            dawdle(60);
+            stage.fs.crash(seed);
+            stage.running.stop();
+        });
+        check(&sent, &rows_after_start(&fs));
+    });
+}
+
+#[test]
+fn nobody_is_answered_after_a_write_or_sync_that_failed() {
+    try_orders(|| {
+        let stage = Stage::start(Ack::Disk);
+        let (fs, pipeline) = (stage.fs.clone(), stage.pipeline.clone());
+        let mut rng = thread_rng();
+        let (seed, after) = (rng.r#gen(), rng.gen_range(0..6));
+        let kind = FaultKind::Io;
+        fs.set_fault(Some(Fault { after, kind }));
+        let sent = send_during(stage, |stage| {
+            dawdle(80);
+            stage.running.stop();
+        });
+        for of_client in sent.chunks(ROWS.into()) {
+            let mut answers = of_client.iter().map(|(_, answer)| answer);
+            answers.find(|answer| **answer == Err(Refusal::LogFailed));
+            assert!(answers.all(Result::is_err), "{sent:?}");
+        }
+        assert!(fs.has_fault() || pipeline.failure().is_some());
+        fs.crash(seed);
+        check(&sent, &rows_after_start(&fs));
+    });
+}
+
+#[test]
+fn at_a_stop_everybody_is_answered_and_what_was_taken_is_stored() {
+    for ack in [Ack::Disk, Ack::Memory] {
+        try_orders(move || {
+            let stage = Stage::start(ack);
+            let (fs, pipeline) = (stage.fs.clone(), stage.pipeline.clone());
+            let sent = send_during(stage, |stage| {
+                dawdle(60);
+                stage.running.stop();
+            });
+            let lane = millrace_rows::Lane::Live;
+            assert_eq!(pipeline.queue_requests(lane), 0, "places come back");
+            drop(pipeline);
+            let stored = rows_after_start(&fs);
+            check(&sent, &stored);
+            let refused = sent.iter().filter(|(_, answer)| answer.is_err());
+            let is_stored = |row: &Row| stored.iter().any(|(it, _)| it == row);
+            for (row, answer) in refused {
+                assert!(!is_stored(row), "{row:?} was refused: {answer:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_queue_never_holds_more_than_it_may() {
+    const REQUESTS_MAX: usize = 2;
+    try_orders(|| {
+        let queue = Arc::new(Queue::new(REQUESTS_MAX, 100));
+        let inside = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (queue, inside) = (Arc::clone(&queue), Arc::clone(&inside));
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        if queue.enter(40).is_ok() {
+                            let before = inside.fetch_add(1, Ordering::Relaxed);
+                            assert!(before < REQUESTS_MAX);
+                            thread::yield_now();
+                            inside.fetch_sub(1, Ordering::Relaxed);
+                            queue.leave(40);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!((queue.requests(), queue.bytes()), (0, 0));
+        assert_eq!(queue.enter(40), Ok(()), "places come back");
+    });
+}

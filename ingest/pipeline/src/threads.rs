@@ -1,0 +1,74 @@
+//! What decides the order of things on the way into the log: threads, flags and counters, the channel
+//! to the commit thread, its answers.
+//!
+//! In this crate's own tests they are shuttle's, which chooses at each of their calls who goes on, so
+//! that the same code can be run in a million orders (`schedules`).
+
+#[cfg(not(test))]
+pub use {
+    crossbeam::channel::{Receiver, Sender, TrySendError, bounded},
+    std::sync::atomic::{AtomicBool, AtomicUsize},
+    std::thread::{Builder, JoinHandle},
+    tokio::sync::oneshot,
+};
+
+#[cfg(test)]
+pub use {
+    channel::{Receiver, bounded},
+    shuttle::sync::atomic::{AtomicBool, AtomicUsize},
+    shuttle::sync::mpsc::{SyncSender as Sender, TrySendError},
+    shuttle::thread::{Builder, JoinHandle},
+};
+
+#[cfg(test)]
+mod channel {
+    use super::Sender;
+    use shuttle::sync::mpsc::{self, RecvError, TryRecvError};
+
+    pub fn bounded<T>(places: usize) -> (Sender<T>, Receiver<T>) {
+        let (sender, receiver) = mpsc::sync_channel(places);
+        (sender, Receiver(receiver))
+    }
+
+    /// Takes what it has not read along when it goes, as crossbeam's does and shuttle's does not.
+    pub struct Receiver<T>(mpsc::Receiver<T>);
+
+    impl<T> Receiver<T> {
+        pub fn recv(&self) -> Result<T, RecvError> {
+            self.0.recv()
+        }
+
+        pub fn try_recv(&self) -> Result<T, TryRecvError> {
+            self.0.try_recv()
+        }
+    }
+
+    impl<T> Drop for Receiver<T> {
+        fn drop(&mut self) {
+            while self.0.try_recv().is_ok() {}
+        }
+    }
+}
+
+/// Tokio's, with a moment for others after an answer.
+#[cfg(test)]
+pub mod oneshot {
+    use tokio::sync::oneshot;
+    pub use tokio::sync::oneshot::Receiver;
+
+    #[derive(Debug)]
+    pub struct Sender<T>(oneshot::Sender<T>);
+
+    pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+        let (sender, receiver) = oneshot::channel();
+        (Sender(sender), receiver)
+    }
+
+    impl<T> Sender<T> {
+        pub fn send(self, value: T) -> Result<(), T> {
+            let sent = self.0.send(value);
+            shuttle::thread::yield_now();
+            sent
+        }
+    }
+}
