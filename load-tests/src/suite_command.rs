@@ -7,6 +7,7 @@ use millrace_load::suite::{Options, suite};
 use millrace_load::{Stop, command_line};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Options of `suite`.
 #[derive(Debug, Args)]
@@ -29,6 +30,9 @@ pub struct SuiteArgs {
     /// A second or less per figure, to see whether all works; not kept in the history.
     #[arg(long)]
     pub quick: bool,
+    /// How long the case `soak` takes; ten minutes by default.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub soak: Option<Duration>,
     /// A folder in memory for logs; some 8 GB are written there at a time.
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub memory_dir: PathBuf,
@@ -68,6 +72,7 @@ pub fn run(args: SuiteArgs, stop: &Stop) -> Result<ExitCode> {
         results: args.results,
         history: args.history,
         quick: args.quick,
+        soak: args.soak,
         only: args.only,
         criterion: args.criterion,
         clickhouse,

@@ -90,13 +90,17 @@ impl<'a> Bench<'a> {
             maximum: limit.maximum,
         };
         setrlimit(Resource::Nofile, most).context("cannot raise the limit of open files")?;
+        let effort = if options.quick {
+            Effort::QUICK
+        } else {
+            Effort::FULL
+        };
         Ok(Self {
             options,
             cpus: Cpus::ours()?,
-            effort: if options.quick {
-                Effort::QUICK
-            } else {
-                Effort::FULL
+            effort: Effort {
+                soak: options.soak.unwrap_or(effort.soak),
+                ..effort
             },
             stop,
             say,

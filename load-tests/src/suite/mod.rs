@@ -54,6 +54,7 @@ use machine::Machine;
 use outcome::Outcome;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What the suite is to do, and with what.
 #[derive(Clone, Debug)]
@@ -74,6 +75,8 @@ pub struct Options {
     pub history: PathBuf,
     /// A second or less for each figure, to see whether all works.
     pub quick: bool,
+    /// How long the soak takes instead.
+    pub soak: Option<Duration>,
     /// Only the cases with these names; empty: all.
     pub only: Vec<String>,
     /// criterion's folder, to have its results on the page as well.

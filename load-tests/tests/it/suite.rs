@@ -7,6 +7,7 @@ use millrace_load::suite::server::{Contestant, Server};
 use millrace_load::suite::throughput::{self, Load};
 use millrace_load::suite::{Options, suite};
 use std::path::Path;
+use std::time::Duration;
 
 fn options(dir: &Path) -> Options {
     Options {
@@ -18,6 +19,7 @@ fn options(dir: &Path) -> Options {
         results: dir.join("RESULTS.md"),
         history: dir.join("history.jsonl"),
         quick: true,
+        soak: Some(Duration::from_secs(5)),
         only: Vec::new(),
         criterion: None,
         clickhouse: None,
