@@ -171,6 +171,7 @@ mod tests {
             results: dir.path().join("RESULTS.md"),
             history: dir.path().join("history.jsonl"),
             quick: false,
+            soak: None,
             only: Vec::new(),
             criterion: None,
             clickhouse: None,
