@@ -12,8 +12,9 @@ use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 
-/// Bytes read for a frame's headers; more only if they are longer.
-const HEAD_READ_BYTES: usize = 16 * 1024;
+/// Bytes read for a frame's headers; more only if they are longer. Those of a large request take a tenth of it, and
+/// what is read beyond them is read again with the blocks.
+const HEAD_READ_BYTES: usize = 2 * 1024;
 
 /// Reads the frames of a log in order. Only their headers are read by [`next`](Self::next);
 /// the blocks are left to [`read_blocks`](Self::read_blocks), so that passing over another
@@ -115,19 +116,33 @@ impl Reader {
     /// `Corrupt` if they are not, `Io` if they cannot be read: also if their segment was released
     /// meanwhile.
     pub fn read_blocks(&mut self, section: &FrameSection) -> Result<Bytes, ReadError> {
-        let position = section.blocks_at;
         let mut blocks = Vec::new();
+        self.read_blocks_into(section, &mut blocks)?;
+        Ok(Bytes::from(blocks))
+    }
+
+    /// The same, behind what `out` holds already: sections that are sent together need one buffer.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_blocks`](Self::read_blocks); then `out` may hold bytes that are not to be used.
+    pub fn read_blocks_into(
+        &mut self,
+        section: &FrameSection,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let position = section.blocks_at;
+        let start = out.len();
         self.file(position.segment)
-            .and_then(|file| {
-                file.read_at(&mut blocks, section.blocks_bytes as usize, position.offset)
-            })
+            .and_then(|file| file.read_at(out, section.blocks_bytes as usize, position.offset))
             .map_err(io_error(position))?;
+        let blocks = out.get(start..).unwrap_or_default();
         let is_sound = match section.blocks_sum {
-            BlocksSum::Bytes(crc) => crc32fast::hash(&blocks) == crc,
-            BlocksSum::Heads(crc) => block::proven_heads_crc(&blocks) == Some(crc),
+            BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
+            BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
         };
         if blocks.len() as u64 == section.blocks_bytes && is_sound {
-            return Ok(Bytes::from(blocks));
+            return Ok(());
         }
         Err(ReadError::Corrupt {
             position,

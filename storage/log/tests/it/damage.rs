@@ -132,6 +132,40 @@ fn damage_while_running_is_told_and_can_be_passed() {
     assert!(matches!(error, ReadError::Corrupt { .. }));
 }
 
+#[test]
+fn sections_that_are_read_into_one_buffer_are_each_proven() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    for seed in 0..3 {
+        append(&mut log, seed, 5_000);
+    }
+    log.sync().unwrap();
+    let frames = read_from(&log.handle(), Position::FIRST);
+    let sections = || frames.iter().flat_map(|(frame, _)| &frame.sections);
+    let whole: Vec<u8> = frames
+        .iter()
+        .flat_map(|(_, contents)| contents)
+        .flat_map(|(_, blocks)| blocks.clone())
+        .collect();
+    let mut reader = log.handle().reader(Position::FIRST);
+    let mut together = Vec::new();
+    for section in sections() {
+        reader.read_blocks_into(section, &mut together).unwrap();
+    }
+    assert!(together == whole);
+    // The last byte of the last section.
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut bytes = fs.read(&path).unwrap();
+    bytes[frames[2].0.end.offset as usize - 24] ^= 1;
+    fs.put(&path, &bytes);
+    let mut reader = log.handle().reader(Position::FIRST);
+    let mut together = Vec::new();
+    let proven = sections()
+        .take_while(|section| reader.read_blocks_into(section, &mut together).is_ok())
+        .count();
+    assert_eq!(proven, sections().count() - 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -24,6 +24,9 @@ use uuid::Uuid;
 
 /// Months count as recent until they have been over for so long.
 const RECENT_MICROS: i64 = 30 * 86_400 * 1_000_000;
+/// From one look at the log to the next: groups are committed hundreds of times a second, and to be woken
+/// for each cost more than sending its rows. What comes first after a rest is read at once.
+const READ_EVERY: Duration = Duration::from_millis(50);
 /// Pause after a failure of the disk.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -64,6 +67,10 @@ struct Shipper<K> {
     shipped: watch::Sender<Position>,
     retention: Arc<Retention>,
     reader: Option<Reader>,
+    /// Up to where the log was read to its end; `None` if there may be more.
+    has_read: Option<Position>,
+    /// New frames are not looked for before.
+    read_not_before: Instant,
     /// The server's run as last seen; asked again after every failure.
     run: Option<Uuid>,
     tasks: JoinSet<Event>,
@@ -137,7 +144,11 @@ impl<K: Sink> Shipper<K> {
         if Instant::now() < self.not_before {
             return Ok(false);
         }
-        let is_more = self.read().await;
+        let is_more = if self.is_draining || Instant::now() >= self.read_not_before {
+            self.read().await
+        } else {
+            false
+        };
         self.send().await?;
         self.publish();
         Ok(is_more)
@@ -162,9 +173,13 @@ impl<K: Sink> Shipper<K> {
         } else {
             due.filter(|due| *due > now)
         };
+        let reads = self.plan.has_room() && !self.is_log_ended;
+        let rests = !self.is_draining && now < self.read_not_before;
+        // Frames that came meanwhile are read when the rest is over.
+        let next_read = (reads && rests).then_some(self.read_not_before);
         Wake {
-            at,
-            on_frames: self.plan.has_room() && !self.is_log_ended,
+            at: at.into_iter().chain(next_read).min(),
+            on_frames: reads && !rests,
         }
     }
 

@@ -39,6 +39,8 @@ impl<K: Sink> Shipper<K> {
             }),
             reader: Some(log.reader(plan.read_to())),
             plan,
+            has_read: None,
+            read_not_before: Instant::now(),
             clock,
             started: Instant::now(),
             synced: output.synced,

@@ -1,6 +1,6 @@
 //! From the log into the plan.
 
-use super::{PAUSE, Shipper};
+use super::{PAUSE, READ_EVERY, Shipper};
 use crate::ship::section::{Key, Place, Section};
 use crate::ship::sink::Sink;
 use metrics::counter;
@@ -16,7 +16,7 @@ impl<K: Sink> Shipper<K> {
     /// Takes in the next frames. True when there are more and room for them.
     pub(super) async fn read(&mut self) -> bool {
         let synced = *self.synced.borrow_and_update();
-        if !self.plan.has_room() {
+        if !self.plan.has_room() || self.has_read == Some(synced) {
             return false;
         }
         let Some(reader) = self.reader.take() else {
@@ -29,6 +29,7 @@ impl<K: Sink> Shipper<K> {
             return false;
         };
         self.reader = Some(batch.reader);
+        self.has_read = None;
         let count = batch.frames.len();
         for frame in batch.frames {
             self.gather(frame);
@@ -37,6 +38,8 @@ impl<K: Sink> Shipper<K> {
             None if count == FRAMES_MAX => self.plan.has_room(),
             None => {
                 self.plan.reached(synced);
+                self.has_read = Some(synced);
+                self.read_not_before = Instant::now() + READ_EVERY;
                 false
             }
             Some(error) => {
