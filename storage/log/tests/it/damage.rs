@@ -137,7 +137,7 @@ fn sections_that_are_read_into_one_buffer_are_each_proven() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
     for seed in 0..3 {
-        append(&mut log, seed, 5_000);
+        append(&mut log, seed, 100);
     }
     log.sync().unwrap();
     let frames = read_from(&log.handle(), Position::FIRST);
