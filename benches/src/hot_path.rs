@@ -44,11 +44,11 @@ pub const PROJECT: Project = Project {
 pub fn event<'a>(properties: &'a [&'a [u8]]) -> EventRow<'a> {
     EventRow {
         uuid: Uuid::from_u128(0x0191_f99b_b499_70c4_9505_90a4_7f19_f05a),
-        event: "$pageview",
+        event: b"$pageview",
         properties,
         timestamp: RECEIVED_AT,
         team_id: PROJECT.team_id,
-        distinct_id: "user-00000001",
+        distinct_id: b"user-00000001",
         created_at: RECEIVED_AT,
         historical_migration: false,
     }

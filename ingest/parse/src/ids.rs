@@ -1,7 +1,7 @@
 //! Event ids: reading the clients', making our own.
 
 use millrace_rows::{Micros, TeamId};
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128, xxh3_128_with_seed};
 
 /// A uuid in any of the usual spellings: hyphenated or 32 hex digits, any case, also in braces or
@@ -36,23 +36,18 @@ fn parse_rare(text: &[u8]) -> Option<Uuid> {
 #[inline]
 pub fn v7(received_at: Micros, request_id: Uuid, index: u32) -> Uuid {
     let hash = xxh3_64_with_seed(request_id.as_bytes(), u64::from(index));
-    let mut random = [0; 10];
-    let (order, rest) = random.split_at_mut(2);
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the low 12 bits are wanted"
-    )]
-    order.copy_from_slice(&(index as u16).to_be_bytes());
-    rest.copy_from_slice(&hash.to_be_bytes());
     let millis = u64::try_from(received_at.millis()).unwrap_or_default();
-    Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    let high = millis << 16 | 0x7000 | u64::from(index & 0x0fff);
+    // Two bits say what sort of uuid it is.
+    let low = hash & (u64::MAX >> 2) | 1 << 63;
+    Uuid::from_u64_pair(high, low)
 }
 
 /// What a historical event without a uuid is recognised by.
 pub struct Identity<'a> {
     pub team_id: TeamId,
-    pub event: &'a str,
-    pub distinct_id: &'a str,
+    pub event: &'a [u8],
+    pub distinct_id: &'a [u8],
     pub timestamp: &'a [u8],
     pub properties: &'a [u8],
 }
@@ -66,8 +61,8 @@ pub fn v5(identity: &Identity<'_>, scratch: &mut Vec<u8>) -> Uuid {
     scratch.clear();
     scratch.extend_from_slice(&identity.team_id.0.to_be_bytes());
     let fields = [
-        identity.event.as_bytes(),
-        identity.distinct_id.as_bytes(),
+        identity.event,
+        identity.distinct_id,
         identity.timestamp,
         identity.properties,
     ];
@@ -92,6 +87,7 @@ pub fn fingerprint(team_id: TeamId, historical: bool, uuids: &[u8]) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Builder;
 
     #[test]
     fn every_spelling_names_the_same_uuid() {
@@ -140,6 +136,14 @@ mod tests {
             assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
             assert_eq!(id.as_u128() >> 80, 1_795_189_098_000);
         }
+        let counter_random = [0x13, 0x88].into_iter();
+        let hash = xxh3_64_with_seed(Uuid::max().as_bytes(), 0x1388).to_be_bytes();
+        let bytes: Vec<u8> = counter_random.chain(hash).collect();
+        let same = Builder::from_unix_timestamp_millis(
+            1_795_189_098_000,
+            bytes.as_slice().try_into().unwrap(),
+        );
+        assert_eq!(v7(at, Uuid::max(), 0x1388), same.into_uuid());
         assert_ne!(v7(at, Uuid::nil(), 0), v7(at, Uuid::max(), 0));
     }
 
@@ -147,8 +151,8 @@ mod tests {
     fn a_version_5_uuid_depends_on_every_field_and_on_nothing_else() {
         let base = Identity {
             team_id: TeamId(1),
-            event: "e",
-            distinct_id: "d",
+            event: b"e",
+            distinct_id: b"d",
             timestamp: b"t",
             properties: b"{}",
         };
@@ -162,12 +166,12 @@ mod tests {
                 ..base
             },
             Identity {
-                event: "ed",
-                distinct_id: "",
+                event: b"ed",
+                distinct_id: b"",
                 ..base
             },
             Identity {
-                distinct_id: "x",
+                distinct_id: b"x",
                 ..base
             },
             Identity {

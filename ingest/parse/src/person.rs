@@ -18,16 +18,16 @@ use std::fmt;
 const GROUP_CHARS_MAX: usize = 400;
 
 /// Events that never change persons, whatever they have with them.
-const NEVER: [&str; 2] = ["$exception", "$$heatmap"];
+const NEVER: [&[u8]; 2] = [b"$exception", b"$$heatmap"];
 
 /// Whether an event may say anything of a person or a group.
 #[inline]
-pub fn is_touched(spans: &EventSpans, event: &str) -> bool {
+pub fn is_touched(spans: &EventSpans, event: &[u8]) -> bool {
     // Without a branch for each; what is absent or null is sorted out later.
     let beside = spans.set.kind as u8 | spans.set_once.kind as u8 | spans.unset.kind as u8;
     beside != Kind::Absent as u8
         || spans.properties.present.has(Present::OF_PERSON)
-        || matches!(event.as_bytes(), [b'$', b'i' | b'c' | b'm' | b'g', ..])
+        || matches!(event, [b'$', b'i' | b'c' | b'm' | b'g', ..])
 }
 
 /// What an event's name means.
@@ -38,12 +38,12 @@ enum Meaning {
 }
 
 impl Meaning {
-    fn of(event: &str) -> Option<Self> {
+    fn of(event: &[u8]) -> Option<Self> {
         Some(match event {
-            "$identify" => Self::Merge(UpdateKind::Identify),
-            "$create_alias" => Self::Merge(UpdateKind::Alias),
-            "$merge_dangerously" => Self::Merge(UpdateKind::Merge),
-            "$groupidentify" | "$group_identify" => Self::Group,
+            b"$identify" => Self::Merge(UpdateKind::Identify),
+            b"$create_alias" => Self::Merge(UpdateKind::Alias),
+            b"$merge_dangerously" => Self::Merge(UpdateKind::Merge),
+            b"$groupidentify" | b"$group_identify" => Self::Group,
             _ => return None,
         })
     }
@@ -112,15 +112,17 @@ impl Said {
             group_set: b"",
         };
         let meaning = Meaning::of(accepted.event);
+        // Text, so this cannot fail.
+        let distinct_id = std::str::from_utf8(accepted.distinct_id).unwrap_or_default();
         if !accepted.remarks.illegal_distinct_id {
             names.set_properties(&mut row, rules, spans);
             let says = [row.person_set, row.person_set_once, row.person_unset];
             let has_properties = !says.iter().all(|text| text.is_empty());
             if has_properties || matches!(meaning, Some(Meaning::Merge(_))) {
-                row.distinct_id = accepted.distinct_id;
+                row.distinct_id = distinct_id;
             }
             if let Some(Meaning::Merge(kind)) = meaning
-                && names.merges(kind, accepted.distinct_id, &mut self.other_id)
+                && names.merges(kind, distinct_id, &mut self.other_id)
             {
                 row.kind = kind;
                 row.other_id = &self.other_id;
@@ -243,7 +245,7 @@ fn is_nobody(id: &str) -> bool {
         inner.strip_suffix(quote)
     });
     let inner = inner.unwrap_or(id).trim();
-    inner.is_empty() || is_illegal(inner)
+    inner.is_empty() || is_illegal(inner.as_bytes())
 }
 
 struct NamesVisitor;

@@ -153,11 +153,11 @@ mod tests {
     fn push(rows: &mut Rows, number: u128, timestamp: i64) {
         rows.push_event(&EventRow {
             uuid: Uuid::from_u128(number),
-            event: "e",
+            event: b"e",
             properties: &[b"{}"],
             timestamp: Micros(timestamp),
             team_id: TeamId(1),
-            distinct_id: "d",
+            distinct_id: b"d",
             created_at: Micros(0),
             historical_migration: false,
         });

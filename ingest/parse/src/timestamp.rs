@@ -12,6 +12,56 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// The instant a text names; `None` when it is none of the forms, not in the calendar, or before
 /// 1970 in UTC.
 pub fn parse(text: &[u8]) -> Option<Micros> {
+    if let Some((head, rest)) = text.split_first_chunk()
+        && let Some(seconds) = seconds_of_usual(head)
+    {
+        let mut input = Input(rest);
+        let micros = input.fraction()?;
+        let zone_seconds = input.zone()?;
+        return in_range((seconds - zone_seconds) * MICROS_PER_SECOND + micros);
+    }
+    parse_any(text)
+}
+
+/// Seconds since 1970 of `YYYY-MM-DDThh:mm:ss`, eight characters at once; `None` for all that is
+/// written otherwise, or is no such time.
+#[inline]
+fn seconds_of_usual(text: &[u8; 19]) -> Option<i64> {
+    let [year_to_month, day_to_minute, hour_to_second] = [
+        (text.first_chunk(), b"0000-00-"),
+        (text.get(8..).and_then(<[u8]>::first_chunk), b"00T00:00"),
+        (text.last_chunk(), b"00:00:00"),
+    ]
+    .map(|(text, form)| pairs(*text?, *form));
+    let [century, _, year, _, _, month, _, _] = year_to_month?;
+    let [day, _, _, hour, _, _, minute, _] = day_to_minute?;
+    let [.., second, _] = hour_to_second?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let year = i64::from(century) * 100 + i64::from(year);
+    let days = days_since_epoch(year, i64::from(month), i64::from(day))?;
+    let [hour, minute, second] = [hour, minute, second].map(i64::from);
+    Some(days * SECONDS_PER_DAY + (hour * 60 + minute) * 60 + second)
+}
+
+/// For each place of a text, the number that the digits there and behind it are, if it has digits
+/// where the form has `0`, and is the form elsewhere. What a place without two digits has means
+/// nothing.
+#[inline]
+fn pairs(text: [u8; 8], form: [u8; 8]) -> Option<[u8; 8]> {
+    // Digits become their values, all else 0 if it is as it should be.
+    let values = u64::from_le_bytes(text) ^ u64::from_le_bytes(form);
+    // What is too much for its place reaches its highest bit.
+    let limits = form.map(|byte| if byte == b'0' { 0x76 } else { 0x7f });
+    let excess = values.wrapping_add(u64::from_le_bytes(limits)) | values;
+    if excess & 0x8080_8080_8080_8080 != 0 {
+        return None;
+    }
+    Some((values.wrapping_mul(10).wrapping_add(values >> 8)).to_le_bytes())
+}
+
+fn parse_any(text: &[u8]) -> Option<Micros> {
     let mut input = Input(text);
     let year = input.digits(4)?;
     let is_extended = input.take(b'-');
@@ -99,6 +149,15 @@ impl Input<'_> {
 
     /// Any number of digits behind `.` or `,`, cut to microseconds.
     fn fraction(&mut self) -> Option<i64> {
+        // As JavaScript writes it.
+        if let [b'.', digits @ .., b'Z'] = self.0
+            && let [a, b, c] = digits
+            && [a, b, c].iter().all(|digit| digit.is_ascii_digit())
+        {
+            self.advance(4);
+            let [a, b, c] = [a, b, c].map(|digit| i64::from(*digit - b'0'));
+            return Some((a * 100 + b * 10 + c) * 1_000);
+        }
         if !(self.take(b'.') || self.take(b',')) {
             return Some(0);
         }
@@ -138,6 +197,7 @@ impl Input<'_> {
 
 /// Days from 1970-01-01 to a day of the Gregorian calendar, by Howard Hinnant's `days_from_civil`
 /// (<https://howardhinnant.github.io/date_algorithms.html>); `None` for 30 February.
+#[inline]
 fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days_in_month = match month {
@@ -281,6 +341,21 @@ mod tests {
             let at = OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap();
             let text = at.format(&Rfc3339).unwrap();
             prop_assert_eq!(parse(text.as_bytes()), Some(Micros(seconds * MICROS_PER_SECOND + micros)));
+        }
+
+        #[test]
+        fn the_usual_form_is_read_like_any(
+            head in "(19|20)[0-9]{2}-[0-3][0-9]-[0-3][0-9][Tt ][0-2][0-9]:[0-6][0-9]:[0-6][0-9]",
+            tail in "([.,][0-9]{0,9})?(Z|z|[+-][0-9]{2}:?[0-9]{2}|.{0,3})",
+            at in any::<prop::sample::Index>(),
+            byte in prop::option::weighted(0.3, any::<u8>()),
+        ) {
+            let mut text = (head + &tail).into_bytes();
+            if let Some(byte) = byte {
+                let at = at.index(text.len());
+                text[at] = byte;
+            }
+            prop_assert_eq!(parse(&text), parse_any(&text));
         }
 
         #[test]

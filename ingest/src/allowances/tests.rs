@@ -176,11 +176,11 @@ async fn open_log(dir: &Path) -> (Pipeline, Running) {
 fn rows(team_id: TeamId, events: u64) -> Batch {
     let row = EventRow {
         uuid: Uuid::from_u128(1),
-        event: "e",
+        event: b"e",
         properties: &[b"{}"],
         timestamp: Micros(5),
         team_id,
-        distinct_id: "somebody",
+        distinct_id: b"somebody",
         created_at: Micros(6),
         historical_migration: true,
     };

@@ -9,16 +9,16 @@ use uuid::Uuid;
 pub struct EventRow<'a> {
     /// The client's id, or ours.
     pub uuid: Uuid,
-    /// The event's name.
-    pub event: &'a str,
+    /// The event's name, as text.
+    pub event: &'a [u8],
     /// The JSON text of the properties, in pieces that are stored one after the other.
     pub properties: &'a [&'a [u8]],
     /// When it happened.
     pub timestamp: Micros,
     /// Whose it is.
     pub team_id: TeamId,
-    /// Who did it.
-    pub distinct_id: &'a str,
+    /// Who did it, as text.
+    pub distinct_id: &'a [u8],
     /// When we received it; the version column of the table.
     pub created_at: Micros,
     /// Whether the client sent it as part of a historical migration.
@@ -30,11 +30,11 @@ impl EventRow<'_> {
     #[inline]
     pub fn append_to(&self, out: &mut Vec<u8>) {
         put_uuid(out, self.uuid);
-        put_bytes(out, self.event.as_bytes());
+        put_bytes(out, self.event);
         put_pieces(out, self.properties);
         put_i64(out, self.timestamp.0);
         put_i64(out, self.team_id.0);
-        put_bytes(out, self.distinct_id.as_bytes());
+        put_bytes(out, self.distinct_id);
         put_i64(out, self.created_at.0);
         put_bool(out, self.historical_migration);
     }
@@ -57,11 +57,11 @@ mod tests {
     fn a_row_is_its_columns_in_order() {
         let row = EventRow {
             uuid: Uuid::from_u128(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
-            event: "e",
+            event: b"e",
             properties: &[b"{", b"}"],
             timestamp: Micros(1),
             team_id: TeamId(2),
-            distinct_id: "d",
+            distinct_id: b"d",
             created_at: Micros(3),
             historical_migration: true,
         };

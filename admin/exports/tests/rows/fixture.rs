@@ -74,11 +74,11 @@ impl Database {
         for event in events {
             let row = EventRow {
                 uuid: event.uuid,
-                event: &event.event,
+                event: event.event.as_bytes(),
                 properties: &[event.properties.as_bytes()],
                 timestamp: Micros(event.timestamp),
                 team_id: event.team_id,
-                distinct_id: &event.distinct_id,
+                distinct_id: event.distinct_id.as_bytes(),
                 created_at: Micros(event.created_at),
                 historical_migration: event.historical_migration,
             };

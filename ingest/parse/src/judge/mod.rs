@@ -58,8 +58,9 @@ const fn fault(code: &'static str, field: &'static str, detail: &'static str) ->
 pub struct Accepted<'s> {
     pub uuid: Uuid,
     pub has_client_uuid: bool,
-    pub event: &'s str,
-    pub distinct_id: &'s str,
+    /// Text, like the next one.
+    pub event: &'s [u8],
+    pub distinct_id: &'s [u8],
     pub timestamp: Micros,
     pub remarks: Remarks,
 }

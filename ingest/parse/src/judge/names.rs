@@ -13,7 +13,7 @@ impl<'b> Rules<'b> {
         &self,
         spans: &EventSpans,
         scratch: &'s mut String,
-    ) -> Result<&'s str, Fault>
+    ) -> Result<&'s [u8], Fault>
     where
         'b: 's,
     {
@@ -23,7 +23,7 @@ impl<'b> Rules<'b> {
         };
         Err(match problem {
             Problem::Missing if self.nameless_is_identify && spans.event.is_none() => {
-                return Ok("$identify");
+                return Ok(b"$identify");
             }
             Problem::Missing => fault(
                 "missing_event",
@@ -48,7 +48,7 @@ impl<'b> Rules<'b> {
         &self,
         spans: &EventSpans,
         scratch: &'s mut String,
-    ) -> Result<&'s str, Fault>
+    ) -> Result<&'s [u8], Fault>
     where
         'b: 's,
     {
@@ -64,7 +64,7 @@ impl<'b> Rules<'b> {
         let found = places.into_iter().find(|(span, _)| !span.is_none());
         let (span, field) = found.unwrap_or((Span::default(), "properties.distinct_id"));
         let problem = if span.kind == Kind::Number {
-            let digits = std::str::from_utf8(span.of(self.body)).unwrap_or_default();
+            let digits = span.of(self.body);
             if digits.len() <= NAME_CHARS_MAX {
                 return Ok(digits);
             }
@@ -96,7 +96,7 @@ impl<'b> Rules<'b> {
 
     /// A trimmed string of 1 to 200 characters without NUL.
     #[inline]
-    fn name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s str, Problem>
+    fn name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], Problem>
     where
         'b: 's,
     {
@@ -106,6 +106,23 @@ impl<'b> Rules<'b> {
         if !span.is_string() {
             return Err(Problem::Invalid);
         }
+        // Most are short, begin and end with a character that can be seen, and are what was sent.
+        let raw = span.of(self.body);
+        if let [0x21..0x80, ..] = raw
+            && let [.., 0x21..0x80] = raw
+            && raw.len() <= NAME_CHARS_MAX
+            && span.kind == Kind::String
+        {
+            return Ok(raw);
+        }
+        self.rare_name(span, scratch)
+    }
+
+    #[cold]
+    fn rare_name<'s>(&self, span: Span, scratch: &'s mut String) -> Result<&'s [u8], Problem>
+    where
+        'b: 's,
+    {
         let text = text::decode(self.body, span, scratch).map_err(|_| Problem::Invalid)?;
         let name = text.trim();
         if name.is_empty() {
@@ -118,7 +135,7 @@ impl<'b> Rules<'b> {
         if name.len() > NAME_CHARS_MAX && name.chars().count() > NAME_CHARS_MAX {
             return Err(Problem::TooLong);
         }
-        Ok(name)
+        Ok(name.as_bytes())
     }
 }
 
@@ -132,39 +149,26 @@ enum Problem {
 /// Whether an id is one that many clients send by mistake, so that it is nobody's: the event is
 /// stored, but says nothing of a person.
 #[inline]
-pub fn is_illegal(distinct_id: &str) -> bool {
-    const ILLEGAL: [&str; 20] = [
-        "0",
-        "00000000-0000-0000-0000-000000000000",
-        "[object object]",
-        "anonymous",
-        "anonymous-user",
-        "backend",
-        "distinct_id",
-        "distinctid",
-        "email",
-        "false",
-        "guest",
-        "id",
-        "nan",
-        "none",
-        "not_authenticated",
-        "null",
-        "system",
-        "true",
-        "undefined",
-        "user",
-    ];
-    // Ids of people are mostly longer, but not as long as a uuid.
-    let may_be = matches!(distinct_id.len(), 1..=17 | 36);
-    let first = distinct_id.bytes().next().unwrap_or_default() | 0x20;
-    may_be
-        && ILLEGAL.iter().any(|illegal| {
-            illegal.len() == distinct_id.len()
-                && illegal
-                    .bytes()
-                    .next()
-                    .is_some_and(|byte| byte | 0x20 == first)
-                && illegal.eq_ignore_ascii_case(distinct_id)
-        })
+pub fn is_illegal(distinct_id: &[u8]) -> bool {
+    // By length, as most ids have one that none of these has, or only one or two.
+    let illegal: &[&str] = match distinct_id.len() {
+        1 => &["0"],
+        2 => &["id"],
+        3 => &["nan"],
+        4 => &["none", "null", "true", "user"],
+        5 => &["email", "false", "guest"],
+        6 => &["system"],
+        7 => &["backend"],
+        9 => &["anonymous", "undefined"],
+        10 => &["distinctid"],
+        11 => &["distinct_id"],
+        14 => &["anonymous-user"],
+        15 => &["[object object]"],
+        17 => &["not_authenticated"],
+        36 => &["00000000-0000-0000-0000-000000000000"],
+        _ => return false,
+    };
+    illegal
+        .iter()
+        .any(|illegal| distinct_id.eq_ignore_ascii_case(illegal.as_bytes()))
 }

@@ -170,11 +170,11 @@ mod tests {
     fn event(name: &str, n: u128) -> (Vec<u8>, RowKey) {
         let row = EventRow {
             uuid: Uuid::from_u128(n),
-            event: name,
+            event: name.as_bytes(),
             properties: &[b"{\"a\":", b"1}"],
             timestamp: Micros(5),
             team_id: TeamId(1),
-            distinct_id: "somebody",
+            distinct_id: b"somebody",
             created_at: Micros(n as i64),
             historical_migration: false,
         };

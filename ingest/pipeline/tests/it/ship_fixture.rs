@@ -250,11 +250,11 @@ impl Writer {
 pub fn event(id: u64, time: i64) -> EventRow<'static> {
     EventRow {
         uuid: Uuid::from_u128(u128::from(id) + 1),
-        event: "seen",
+        event: b"seen",
         properties: &[],
         timestamp: Micros(time),
         team_id: TeamId(1),
-        distinct_id: "somebody",
+        distinct_id: b"somebody",
         created_at: Micros(TIMES[0] + id as i64),
         historical_migration: false,
     }

@@ -26,11 +26,11 @@ fn events(team_id: TeamId, month: Month, count: u32) -> RowGroup {
     for number in 0..count {
         let row = EventRow {
             uuid: Uuid::from_u128(u128::from(number)),
-            event: "e",
+            event: b"e",
             properties: &[b"{}"],
             timestamp: Micros(5),
             team_id,
-            distinct_id: "somebody",
+            distinct_id: b"somebody",
             created_at: Micros(6),
             historical_migration: true,
         };

@@ -103,11 +103,11 @@ pub fn events_of(team_id: TeamId, ids: std::ops::Range<u64>, timestamp: i64) -> 
     for id in ids {
         let row = EventRow {
             uuid: Uuid::from_u128(u128::from(id)),
-            event: "seen",
+            event: b"seen",
             properties: &[b"{\"a\":1}"],
             timestamp: Micros(timestamp),
             team_id,
-            distinct_id: "somebody",
+            distinct_id: b"somebody",
             created_at: received_at(id),
             historical_migration: false,
         };

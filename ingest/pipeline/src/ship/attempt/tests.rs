@@ -16,11 +16,11 @@ const DECEMBER: Micros = Micros(1_796_083_200_000_000);
 fn row() -> EventRow<'static> {
     EventRow {
         uuid: Uuid::from_u128(1),
-        event: "seen",
+        event: b"seen",
         properties: &[b"{}"],
         timestamp: DECEMBER,
         team_id: TeamId(1),
-        distinct_id: "somebody",
+        distinct_id: b"somebody",
         created_at: DECEMBER,
         historical_migration: false,
     }
