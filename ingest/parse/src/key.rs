@@ -1,6 +1,6 @@
 //! Which project a request is for.
 
-use crate::span::{Document, EventSpans, Shape, Span};
+use crate::span::{Document, Event, Shape, Span};
 use crate::{ApiError, Facts, KeyLookup, ParseError, Project, Protocol, text};
 
 /// Bytes of a project key, at most.
@@ -50,15 +50,15 @@ fn check(key: &str) -> Result<(), ApiError> {
 /// The key at the top of the request, else the one its events agree on.
 fn request_key(document: &Document, body: &[u8]) -> Result<Span, ApiError> {
     if document.shape != Shape::Array {
-        let root = &document.root;
-        let top = agree(body, root.api_key, root.token)?;
+        let root = document.event(&document.root);
+        let top = agree(body, root.rare.api_key, root.rare.token)?;
         if !top.is_none() {
             return Ok(top);
         }
     }
     let mut found = Span::default();
     for event in &document.events {
-        found = agree(body, found, event_key(event, body)?)?;
+        found = agree(body, found, event_key(document.event(event), body)?)?;
     }
     if found.is_none() {
         return Err(missing());
@@ -68,9 +68,9 @@ fn request_key(document: &Document, body: &[u8]) -> Result<Span, ApiError> {
 
 /// The key of one event; a property named `token` counts only when the event has no other, as it
 /// may as well be a property of the user's.
-fn event_key(event: &EventSpans, body: &[u8]) -> Result<Span, ApiError> {
-    let top = agree(body, event.api_key, event.token)?;
-    let top = agree(body, top, event.dollar_token)?;
+fn event_key(event: Event<'_>, body: &[u8]) -> Result<Span, ApiError> {
+    let top = agree(body, event.rare.api_key, event.rare.token)?;
+    let top = agree(body, top, event.rare.dollar_token)?;
     if top.is_none() && event.properties.token.is_string() {
         return Ok(event.properties.token);
     }

@@ -6,7 +6,7 @@ use crate::person::{self, Said};
 use crate::reporter::Reporter;
 use crate::rows::Rows;
 use crate::slow::{self, Repaired};
-use crate::span::{Document, EventSpans, Kind, Shape};
+use crate::span::{Document, Event, Kind, Shape};
 use crate::splice::Splicer;
 use crate::walk::{self, Refused};
 use crate::{ApiError, ErrorType, Facts, KeyLookup, Limits, ParseError, Parsed, Project, Protocol};
@@ -148,7 +148,8 @@ impl Parser {
     }
 
     fn is_historical(&self, facts: &Facts<'_>) -> Result<bool, ApiError> {
-        match self.document.root.historical_migration.kind {
+        let root = self.document.event(&self.document.root);
+        match root.rare.historical_migration.kind() {
             Kind::True => Ok(true),
             Kind::Absent | Kind::Null | Kind::False => Ok(facts.historical_query),
             _ => Err(ApiError::invalid(
@@ -171,8 +172,9 @@ impl Parser {
     }
 
     fn events(&mut self, rules: &Rules<'_>, created_at: Micros, reporter: &mut Reporter) {
-        let events = std::mem::take(&mut self.document.events);
-        for (spans, index) in events.iter().zip(0_u32..) {
+        let document = std::mem::take(&mut self.document);
+        for (spans, index) in document.events.iter().zip(0_u32..) {
+            let spans = document.event(spans);
             match rules.judge(spans, index, &mut self.scratch) {
                 Ok(accepted) => {
                     let row = EventRow {
@@ -216,7 +218,7 @@ impl Parser {
                 }
             }
         }
-        self.document.events = events;
+        self.document = document;
     }
 
     fn finish(&mut self, rules: &Rules<'_>, facts: &Facts<'_>, reporter: Reporter) -> Parsed {
@@ -256,9 +258,9 @@ fn remark(reporter: &mut Reporter, index: u32, accepted: &Accepted<'_>, was_repa
 
 /// Whether one of the numbers that became `null` is in an event.
 #[inline]
-fn is_repaired(nulls: &[u32], spans: &EventSpans) -> bool {
+fn is_repaired(nulls: &[u32], spans: Event<'_>) -> bool {
     !nulls.is_empty() && {
-        let after = nulls.partition_point(|at| *at < spans.whole.start);
+        let after = nulls.partition_point(|at| (*at as usize) < spans.whole.start());
         nulls.get(after).is_some_and(|at| spans.whole.contains(*at))
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::judge::{Accepted, NAME_CHARS_MAX, Rules, is_illegal};
 use crate::rows::Rows;
-use crate::span::{EventSpans, Kind, Present, Span};
+use crate::span::{Event, Kind, Present, Span};
 use millrace_rows::{Micros, PersonUpdateRow, UpdateKind};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -22,10 +22,11 @@ const NEVER: [&[u8]; 2] = [b"$exception", b"$$heatmap"];
 
 /// Whether an event may say anything of a person or a group.
 #[inline]
-pub fn is_touched(spans: &EventSpans, event: &[u8]) -> bool {
-    // Without a branch for each; what is absent or null is sorted out later.
-    let beside = spans.set.kind as u8 | spans.set_once.kind as u8 | spans.unset.kind as u8;
-    beside != Kind::Absent as u8
+pub fn is_touched(spans: Event<'_>, event: &[u8]) -> bool {
+    // What is null is sorted out later.
+    let rare = spans.rare;
+    let beside = [rare.set, rare.set_once, rare.unset].map(|span| span.kind() as u8);
+    (spans.has_rare() && beside != [Kind::Absent as u8; 3])
         || spans.properties.present.has(Present::OF_PERSON)
         || matches!(event, [b'$', b'i' | b'c' | b'm' | b'g', ..])
 }
@@ -71,7 +72,7 @@ impl Said {
         &mut self,
         rows: &mut Rows,
         rules: &Rules<'_>,
-        spans: &EventSpans,
+        spans: Event<'_>,
         accepted: Accepted<'_>,
         at: Place,
     ) {
@@ -83,11 +84,11 @@ impl Said {
     fn update<'s>(
         &'s mut self,
         rules: &Rules<'s>,
-        spans: &EventSpans,
+        spans: Event<'_>,
         accepted: &Accepted<'s>,
         at: Place,
     ) -> Option<PersonUpdateRow<'s>> {
-        let names = match spans.properties.whole.kind {
+        let names = match spans.properties.whole.kind() {
             Kind::Object => Names::of(spans.properties.whole.of(rules.body)),
             _ => Names::default(),
         };
@@ -162,22 +163,22 @@ impl<'b> Names<'b> {
     }
 
     /// Whether the client wants no person to be touched.
-    fn is_personless(&self, rules: &Rules<'_>, spans: &EventSpans) -> bool {
+    fn is_personless(&self, rules: &Rules<'_>, spans: Event<'_>) -> bool {
         match self.process_person_profile {
             Some(said) => said.get() == "false",
-            None => rules.is_v1 && spans.options.process_person_profile.kind == Kind::False,
+            None => rules.is_v1 && spans.rare.options.process_person_profile.kind() == Kind::False,
         }
     }
 
     /// Fills in the properties that the event has for its person. What is beside the properties
     /// counts unless there is the same in them, as that is how they are stored.
-    fn set_properties(&self, row: &mut PersonUpdateRow<'b>, rules: &Rules<'b>, spans: &EventSpans) {
+    fn set_properties(&self, row: &mut PersonUpdateRow<'b>, rules: &Rules<'b>, spans: Event<'_>) {
         let chosen = |within: Option<&'b RawValue>, beside: Span| {
             within.map_or(beside.of(rules.body), |value| value.get().as_bytes())
         };
-        row.person_set = members(chosen(self.set, spans.set));
-        row.person_set_once = members(chosen(self.set_once, spans.set_once));
-        let unset = chosen(self.unset, spans.unset);
+        row.person_set = members(chosen(self.set, spans.rare.set));
+        row.person_set_once = members(chosen(self.set_once, spans.rare.set_once));
+        let unset = chosen(self.unset, spans.rare.unset);
         row.person_unset = if unset.starts_with(b"[") && unset.len() > 2 {
             unset
         } else {

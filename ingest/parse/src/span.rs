@@ -1,5 +1,8 @@
 //! Where things are in a body: offsets instead of references, so that the lists that hold them
-//! are reused from request to request. Bodies are far below 4 GiB, so 32 bits do.
+//! are reused from request to request. Bodies are far below 1 GiB, so 30 bits do.
+
+use std::fmt;
+use std::ops::Deref;
 
 /// What sort of JSON value a span covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,42 +25,72 @@ pub enum Kind {
     Array,
 }
 
-/// A JSON value in the body.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    pub kind: Kind,
-    pub start: u32,
-    pub end: u32,
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}..{}", self.kind(), self.start(), self.end())
+    }
 }
+
+/// A JSON value in the body: its start and its end, 30 bits each, and what it is. As one number it
+/// is written and read in one piece.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span(u64);
+
+/// Bits of an offset, and of a kind.
+const OFFSET_BITS: u32 = 30;
+const KIND_BITS: u32 = 4;
+const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
+
+/// What bodies are shorter than.
+pub const BODY_BYTES_MAX: usize = 1 << OFFSET_BITS;
 
 impl Span {
     /// A value from `start` up to `end`.
     #[inline]
     pub const fn new(kind: Kind, start: usize, end: usize) -> Self {
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the index refuses bodies of 4 GiB"
-        )]
-        Self {
-            kind,
-            start: start as u32,
-            end: end as u32,
+        let (start, end) = (start as u64, end as u64);
+        Self(start << (OFFSET_BITS + KIND_BITS) | end << KIND_BITS | kind as u64)
+    }
+
+    /// What it is.
+    #[inline]
+    pub const fn kind(&self) -> Kind {
+        match self.0 & KIND_MASK {
+            1 => Kind::Null,
+            2 => Kind::True,
+            3 => Kind::False,
+            4 => Kind::Number,
+            5 => Kind::String,
+            6 => Kind::Escaped,
+            7 => Kind::Object,
+            8 => Kind::Array,
+            _ => Kind::Absent,
         }
+    }
+
+    /// Where it begins.
+    #[inline]
+    pub const fn start(&self) -> usize {
+        (self.0 >> (OFFSET_BITS + KIND_BITS)) as usize
+    }
+
+    /// Where what follows it begins.
+    #[inline]
+    pub const fn end(&self) -> usize {
+        (self.0 >> KIND_BITS) as usize & (BODY_BYTES_MAX - 1)
     }
 
     /// Its bytes.
     #[inline]
     pub fn of<'b>(&self, body: &'b [u8]) -> &'b [u8] {
-        body.get(self.start as usize..self.end as usize)
-            .unwrap_or_default()
+        body.get(self.start()..self.end()).unwrap_or_default()
     }
 
     /// Its JSON text.
     #[inline]
     pub fn json<'b>(&self, body: &'b [u8]) -> &'b [u8] {
         if self.is_string() {
-            let (start, end) = (self.start as usize, self.end as usize);
-            return body.get(start - 1..=end).unwrap_or_default();
+            return body.get(self.start() - 1..=self.end()).unwrap_or_default();
         }
         self.of(body)
     }
@@ -65,37 +98,47 @@ impl Span {
     /// Whether the value counts as not given.
     #[inline]
     pub const fn is_none(&self) -> bool {
-        matches!(self.kind, Kind::Absent | Kind::Null)
+        self.0 & KIND_MASK <= Kind::Null as u64
     }
 
     /// Whether it is a string.
     #[inline]
     pub const fn is_string(&self) -> bool {
-        matches!(self.kind, Kind::String | Kind::Escaped)
+        self.0 & KIND_MASK == Kind::String as u64 || self.0 & KIND_MASK == Kind::Escaped as u64
     }
 
     /// How many bytes it covers.
     #[inline]
     pub const fn len(&self) -> usize {
-        (self.end - self.start) as usize
+        self.end() - self.start()
     }
 
     /// Whether an offset falls in it.
     pub const fn contains(&self, offset: u32) -> bool {
-        self.start <= offset && offset < self.end
+        let offset = offset as usize;
+        self.start() <= offset && offset < self.end()
     }
 }
 
-/// One event's fields.
+/// The fields that most events have. Thousands are written and read a request, so what few events
+/// have is kept elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventSpans {
     /// The whole event; anything but an object is refused later.
     pub whole: Span,
     pub event: Span,
     pub distinct_id: Span,
-    pub dollar_distinct_id: Span,
     pub timestamp: Span,
     pub uuid: Span,
+    pub properties: Properties,
+    /// Which of the document's [`RareSpans`] are its own, counted from 1; 0 when it has none.
+    rare: u32,
+}
+
+/// The fields that few events have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RareSpans {
+    pub dollar_distinct_id: Span,
     pub set: Span,
     pub set_once: Span,
     pub unset: Span,
@@ -109,7 +152,29 @@ pub struct EventSpans {
     pub options: Options,
     pub session_id: Span,
     pub window_id: Span,
-    pub properties: Properties,
+}
+
+/// One event's fields; those that most have are its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'d> {
+    spans: &'d EventSpans,
+    pub rare: &'d RareSpans,
+}
+
+impl Event<'_> {
+    /// Whether it may have a field that few have.
+    #[inline]
+    pub const fn has_rare(&self) -> bool {
+        self.spans.rare != 0
+    }
+}
+
+impl Deref for Event<'_> {
+    type Target = EventSpans;
+
+    fn deref(&self) -> &EventSpans {
+        self.spans
+    }
 }
 
 /// The v1 protocol's options of an event.
@@ -195,6 +260,27 @@ pub struct Document {
     pub sent_at_camel: Span,
     /// The events of an array or a batch; the root itself for a single one.
     pub events: Vec<EventSpans>,
+    pub rare: Rare,
+}
+
+/// The rare fields of those events that have any.
+#[derive(Debug, Default)]
+pub struct Rare {
+    noted: Vec<RareSpans>,
+    /// What all other events have: nothing.
+    none: RareSpans,
+}
+
+impl Rare {
+    /// Those of an event, for one to be noted. A body has far less than 2³² events, so there is
+    /// always a place.
+    pub fn of(&mut self, event: &mut EventSpans) -> Option<&mut RareSpans> {
+        if event.rare == 0 {
+            self.noted.push(RareSpans::default());
+            event.rare = u32::try_from(self.noted.len()).ok()?;
+        }
+        self.noted.get_mut(event.rare as usize - 1)
+    }
 }
 
 impl Document {
@@ -205,5 +291,47 @@ impl Document {
         self.sent_at = Span::default();
         self.sent_at_camel = Span::default();
         self.events.clear();
+        self.rare.noted.clear();
+    }
+
+    /// All fields of one of its events, or of its root.
+    #[inline]
+    pub fn event<'d>(&'d self, spans: &'d EventSpans) -> Event<'d> {
+        let rare = match spans.rare {
+            0 => None,
+            nth => self.rare.noted.get(nth as usize - 1),
+        };
+        Event {
+            spans,
+            rare: rare.unwrap_or(&self.rare.none),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_what_it_was_made_of() {
+        let kinds = [
+            Kind::Absent,
+            Kind::Null,
+            Kind::True,
+            Kind::False,
+            Kind::Number,
+            Kind::String,
+            Kind::Escaped,
+            Kind::Object,
+            Kind::Array,
+        ];
+        let last = BODY_BYTES_MAX - 1;
+        for kind in kinds {
+            for (start, end) in [(0, 0), (1, 2), (0, last), (last, last)] {
+                let span = Span::new(kind, start, end);
+                assert_eq!((span.kind(), span.start(), span.end()), (kind, start, end));
+            }
+        }
+        assert_eq!(Span::default().kind(), Kind::Absent);
     }
 }

@@ -2,7 +2,7 @@
 //! the front.
 
 use crate::judge::Rules;
-use crate::span::{EventSpans, Kind, Present, Span};
+use crate::span::{Event, Kind, Present, Span};
 use std::net::IpAddr;
 
 /// What is added to the properties of a request's events.
@@ -41,18 +41,20 @@ impl Splicer {
 
     /// The pieces of an event's properties, to be stored one after the other.
     #[inline]
-    pub fn pieces<'p>(&'p mut self, rules: &Rules<'p>, spans: &EventSpans) -> [&'p [u8]; 2] {
+    pub fn pieces<'p>(&'p mut self, rules: &Rules<'p>, spans: Event<'_>) -> [&'p [u8]; 2] {
         let properties = &spans.properties;
-        let raw = match properties.whole.kind {
+        let raw = match properties.whole.kind() {
             Kind::Object => properties.whole.of(rules.body),
             _ => b"{}",
         };
         let wants_ip = !self.with_ip.is_empty()
             && !properties.geoip_disable
             && !properties.present.has(Present::IP);
-        let moves = [spans.set, spans.set_once, spans.unset, spans.groups];
-        let is_plain = moves.iter().all(Span::is_none) && !rules.is_v1;
-        let is_empty = properties.is_empty || properties.whole.kind != Kind::Object;
+        let rare = spans.rare;
+        let moves = [rare.set, rare.set_once, rare.unset, rare.groups];
+        let has_moves = spans.has_rare() && !moves.iter().all(Span::is_none);
+        let is_plain = !has_moves && !rules.is_v1;
+        let is_empty = properties.is_empty || properties.whole.kind() != Kind::Object;
         if is_plain && !wants_ip {
             return [raw, b""];
         }
@@ -69,7 +71,7 @@ impl Splicer {
 
     /// Puts the opening brace and everything that is added into `scratch`.
     #[cold]
-    fn build(&mut self, rules: &Rules<'_>, spans: &EventSpans, wants_ip: bool, is_empty: bool) {
+    fn build(&mut self, rules: &Rules<'_>, spans: Event<'_>, wants_ip: bool, is_empty: bool) {
         self.scratch.clear();
         if wants_ip {
             self.scratch.extend_from_slice(&self.with_ip);
@@ -77,10 +79,10 @@ impl Splicer {
             self.scratch.push(b'{');
         }
         let moved = [
-            (spans.set, "$set", Present::SET),
-            (spans.set_once, "$set_once", Present::SET_ONCE),
-            (spans.unset, "$unset", Present::UNSET),
-            (spans.groups, "$groups", Present::GROUPS),
+            (spans.rare.set, "$set", Present::SET),
+            (spans.rare.set_once, "$set_once", Present::SET_ONCE),
+            (spans.rare.unset, "$unset", Present::UNSET),
+            (spans.rare.groups, "$groups", Present::GROUPS),
         ];
         self.add_all(&moved, rules, spans);
         if rules.is_v1 {
@@ -92,11 +94,11 @@ impl Splicer {
     }
 
     /// What the v1 protocol keeps beside the properties and in headers.
-    fn add_v1(&mut self, rules: &Rules<'_>, spans: &EventSpans) {
-        let options = &spans.options;
+    fn add_v1(&mut self, rules: &Rules<'_>, spans: Event<'_>) {
+        let options = &spans.rare.options;
         let fields = [
-            (spans.session_id, "$session_id", Present::SESSION_ID),
-            (spans.window_id, "$window_id", Present::WINDOW_ID),
+            (spans.rare.session_id, "$session_id", Present::SESSION_ID),
+            (spans.rare.window_id, "$window_id", Present::WINDOW_ID),
             (
                 options.cookieless_mode,
                 "$cookieless_mode",
@@ -119,7 +121,7 @@ impl Splicer {
         }
     }
 
-    fn add_all(&mut self, fields: &[(Span, &str, Present)], rules: &Rules<'_>, spans: &EventSpans) {
+    fn add_all(&mut self, fields: &[(Span, &str, Present)], rules: &Rules<'_>, spans: Event<'_>) {
         for (span, name, present) in fields {
             if !span.is_none() && !spans.properties.present.has(*present) {
                 add(&mut self.scratch, name, span.json(rules.body));

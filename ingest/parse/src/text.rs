@@ -14,7 +14,7 @@ pub fn decode<'s>(
     scratch: &'s mut String,
 ) -> Result<&'s str, LoneSurrogate> {
     let raw = span.of(body);
-    if span.kind == Kind::Escaped {
+    if span.kind() == Kind::Escaped {
         scratch.clear();
         unescape(raw, scratch)?;
         return Ok(scratch);
@@ -30,7 +30,7 @@ pub fn decode_ascii<'s>(
     span: Span,
     scratch: &'s mut String,
 ) -> Result<&'s [u8], LoneSurrogate> {
-    if span.kind == Kind::Escaped {
+    if span.kind() == Kind::Escaped {
         return decode(body, span, scratch).map(|text| text.as_bytes().trim_ascii());
     }
     Ok(span.of(body).trim_ascii())

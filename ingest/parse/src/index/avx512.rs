@@ -2,15 +2,19 @@
 //!
 //! It finds exactly what simd-json finds (a property test holds the two together) with a third
 //! of the instructions: 64 bytes fit one register, comparisons yield bit masks directly, and the
-//! offsets of marks are packed by one instruction per 16 bytes instead of a loop over bits.
+//! offsets of marks are packed by one instruction instead of a loop over bits, their characters by
+//! another.
 //! Escapes are noted on the way; simd-json does not hand them out.
 
 use std::arch::x86_64::{
     __m128i, __m512i, _MM_HINT_T0, _mm_clmulepi64_si128, _mm_prefetch, _mm_set_epi64x,
     _mm512_add_epi32, _mm512_and_si512, _mm512_cmpeq_epi8_mask, _mm512_cmplt_epu8_mask,
-    _mm512_maskz_compress_epi32, _mm512_movepi8_mask, _mm512_or_si512, _mm512_set1_epi8,
-    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_test_epi8_mask,
+    _mm512_cvtepu8_epi32, _mm512_maskz_compress_epi8, _mm512_movepi8_mask, _mm512_or_si512,
+    _mm512_set1_epi8, _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_srli_epi16,
+    _mm512_test_epi8_mask,
 };
+
+use super::CHARACTERS_BEHIND;
 
 /// Bytes that are looked at together.
 const BLOCK_BYTES: usize = 64;
@@ -26,13 +30,26 @@ const BY_LOW: [u8; 16] = [16, 0, 0, 0, 0, 0, 0, 0, 0, 8, 10, 4, 1, 12, 0, 0];
 /// The classes that it may belong to by its upper four bits.
 const BY_HIGH: [u8; 16] = [8, 0, 17, 2, 0, 4, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The offsets of a register's 16 lanes.
-const LANES: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// The offsets of a register's 64 bytes.
+const PLACES: [u8; BLOCK_BYTES] = places();
+
+const fn places() -> [u8; BLOCK_BYTES] {
+    let mut places = [0; BLOCK_BYTES];
+    let mut left: &mut [u8] = &mut places;
+    let mut at = 0;
+    while let Some((place, behind)) = left.split_first_mut() {
+        *place = at;
+        at += 1;
+        left = behind;
+    }
+    places
+}
 
 /// Whether this processor can.
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vbmi2")
         && is_x86_feature_detected!("pclmulqdq")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("popcnt")
@@ -52,18 +69,23 @@ struct State {
     any: __m512i,
 }
 
-/// What was found in a body.
+/// What a body is found to have.
+#[derive(Default)]
 pub(super) struct Found {
-    /// How many marks there are; what comes behind them is not meant.
-    pub marks_len: usize,
+    /// Offsets of the marks; only the first `len` are meant.
+    pub marks: Vec<u32>,
+    /// Their characters.
+    pub characters: Vec<u8>,
+    /// How many marks there are.
+    pub len: usize,
     /// Whether there are only ASCII characters.
     pub is_ascii: bool,
 }
 
 /// Finds marks and escapes of a body. `None` if a string is not closed or holds a control
 /// character; whether escapes and UTF-8 are valid is left to the caller.
-#[target_feature(enable = "avx512f,avx512bw,pclmulqdq,bmi1,popcnt")]
-pub(super) fn find(body: &[u8], marks: &mut Vec<u32>, escapes: &mut Vec<u32>) -> Option<Found> {
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,bmi1,popcnt")]
+pub(super) fn find(body: &[u8], found: &mut Found, escapes: &mut Vec<u32>) -> Option<()> {
     let mut state = State {
         escaped: 0,
         inside: 0,
@@ -77,20 +99,24 @@ pub(super) fn find(body: &[u8], marks: &mut Vec<u32>, escapes: &mut Vec<u32>) ->
     let mut last = [b' '; BLOCK_BYTES];
     last.get_mut(..rest.len())?.copy_from_slice(rest);
     for block in blocks.iter().chain([&last]) {
-        if marks.len() - len < BLOCK_BYTES {
-            marks.resize(marks.len() * 2 + BLOCK_BYTES, 0);
+        if found.marks.len() - len < BLOCK_BYTES {
+            let room = found.marks.len() * 2 + BLOCK_BYTES;
+            found.marks.resize(room, 0);
+            found.characters.resize(room + CHARACTERS_BEHIND, 0);
         }
         prefetch(block);
-        let found = state.block(block, base, escapes);
-        let out = marks.get_mut(len..)?.first_chunk_mut::<BLOCK_BYTES>()?;
-        pack(found, base, out);
-        len += found.count_ones() as usize;
+        let bits = state.block(block, base, escapes);
+        let characters = found.characters.get_mut(len..)?.first_chunk_mut()?;
+        *characters = pack_characters(bits, block);
+        pack_offsets(bits, base, found.marks.get_mut(len..)?.first_chunk_mut()?);
+        len += bits.count_ones() as usize;
         base += 64;
     }
-    (state.bad == 0 && state.inside == 0).then_some(Found {
-        marks_len: len,
-        is_ascii: _mm512_movepi8_mask(state.any) == 0,
-    })
+    let behind = found.characters.get_mut(len..len + CHARACTERS_BEHIND)?;
+    behind.fill(0);
+    found.len = len;
+    found.is_ascii = _mm512_movepi8_mask(state.any) == 0;
+    (state.bad == 0 && state.inside == 0).then_some(())
 }
 
 /// Fetches what lies [`PREFETCH_BYTES`] behind a block. The kernel has just copied the body in, by
@@ -108,7 +134,7 @@ fn prefetch(block: &[u8; BLOCK_BYTES]) {
 impl State {
     /// The marks of a block, a bit for each byte.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,pclmulqdq,bmi1,popcnt")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,pclmulqdq,bmi1,popcnt")]
     fn block(&mut self, block: &[u8; BLOCK_BYTES], base: u32, escapes: &mut Vec<u32>) -> u64 {
         let bytes: __m512i = bytemuck::must_cast(*block);
         let backslashes = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(b'\\' as i8));
@@ -185,20 +211,30 @@ fn classes(bytes: __m512i) -> (u64, u64) {
     )
 }
 
+/// The characters whose bits are set, in front.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vbmi2")]
+fn pack_characters(bits: u64, block: &[u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES] {
+    bytemuck::must_cast(_mm512_maskz_compress_epi8(
+        bits,
+        bytemuck::must_cast(*block),
+    ))
+}
+
 /// Writes the offsets of the set bits to the front of `out`; what comes behind is not meant.
 #[inline]
-#[target_feature(enable = "avx512f,popcnt")]
-fn pack(bits: u64, base: u32, out: &mut [u32; BLOCK_BYTES]) {
-    let mut len = 0;
-    let mut offsets = _mm512_add_epi32(bytemuck::must_cast(LANES), _mm512_set1_epi32(base as i32));
-    for quarter in 0..4 {
-        let bits = (bits >> (16 * quarter)) as u16;
-        let packed = _mm512_maskz_compress_epi32(bits, offsets);
-        // At most 16 for each quarter before: there is always room.
-        if let Some(out) = out.get_mut(len..).and_then(|out| out.first_chunk_mut()) {
-            *out = bytemuck::must_cast::<__m512i, [u32; 16]>(packed);
+#[target_feature(enable = "avx512f,avx512vbmi2,popcnt")]
+fn pack_offsets(bits: u64, base: u32, out: &mut [u32; BLOCK_BYTES]) {
+    let packed = _mm512_maskz_compress_epi8(bits, bytemuck::must_cast(PLACES));
+    let quarters: [__m128i; 4] = bytemuck::must_cast(packed);
+    let base = _mm512_set1_epi32(base as i32);
+    let (out, _) = out.as_chunks_mut::<16>();
+    for (nth, (quarter, out)) in quarters.into_iter().zip(out).enumerate() {
+        // Rarely is every other character structure.
+        if nth == 2 && bits.count_ones() <= 32 {
+            return;
         }
-        len += bits.count_ones() as usize;
-        offsets = _mm512_add_epi32(offsets, _mm512_set1_epi32(16));
+        let offsets = _mm512_add_epi32(_mm512_cvtepu8_epi32(quarter), base);
+        *out = bytemuck::must_cast::<__m512i, [u32; 16]>(offsets);
     }
 }

@@ -11,7 +11,7 @@ mod time;
 pub use names::{NAME_CHARS_MAX, is_illegal};
 
 use crate::ids;
-use crate::span::{EventSpans, Kind, Span};
+use crate::span::{Event, Kind, Span};
 use crate::text;
 use millrace_rows::{Micros, TeamId};
 use uuid::Uuid;
@@ -95,7 +95,7 @@ impl<'b> Rules<'b> {
     #[inline]
     pub fn judge<'s>(
         &self,
-        spans: &EventSpans,
+        spans: Event<'_>,
         index: u32,
         scratch: &'s mut Scratch,
     ) -> Result<Accepted<'s>, Fault>
@@ -136,7 +136,7 @@ impl<'b> Rules<'b> {
         })
     }
 
-    fn check_whole(&self, spans: &EventSpans) -> Result<(), Fault> {
+    fn check_whole(&self, spans: Event<'_>) -> Result<(), Fault> {
         if spans.whole.len() > self.event_bytes_max {
             return Err(fault(
                 "event_too_large",
@@ -144,14 +144,14 @@ impl<'b> Rules<'b> {
                 "The event's JSON is larger than one event may be. Send less with it.",
             ));
         }
-        if spans.whole.kind != Kind::Object {
+        if spans.whole.kind() != Kind::Object {
             return Err(fault(
                 "invalid_event",
                 "",
                 "An event must be a JSON object.",
             ));
         }
-        if self.is_single || spans.historical_migration.is_none() {
+        if self.is_single || spans.rare.historical_migration.is_none() {
             return Ok(());
         }
         Err(fault(

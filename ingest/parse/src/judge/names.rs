@@ -1,7 +1,7 @@
 //! What an event is called, and whose it is.
 
 use super::{Fault, Rules, fault};
-use crate::span::{EventSpans, Kind, Span};
+use crate::span::{Event, Kind, Span};
 use crate::text;
 
 /// Characters of an event's name and of a distinct id, at most.
@@ -11,7 +11,7 @@ impl<'b> Rules<'b> {
     #[inline]
     pub(super) fn event<'s>(
         &self,
-        spans: &EventSpans,
+        spans: Event<'_>,
         scratch: &'s mut String,
     ) -> Result<&'s [u8], Fault>
     where
@@ -46,7 +46,7 @@ impl<'b> Rules<'b> {
     #[inline]
     pub(super) fn distinct_id<'s>(
         &self,
-        spans: &EventSpans,
+        spans: Event<'_>,
         scratch: &'s mut String,
     ) -> Result<&'s [u8], Fault>
     where
@@ -54,7 +54,7 @@ impl<'b> Rules<'b> {
     {
         let places = [
             (spans.distinct_id, "distinct_id"),
-            (spans.dollar_distinct_id, "$distinct_id"),
+            (spans.rare.dollar_distinct_id, "$distinct_id"),
             (spans.properties.distinct_id, "properties.distinct_id"),
             (
                 spans.properties.dollar_distinct_id,
@@ -63,7 +63,7 @@ impl<'b> Rules<'b> {
         ];
         let found = places.into_iter().find(|(span, _)| !span.is_none());
         let (span, field) = found.unwrap_or((Span::default(), "properties.distinct_id"));
-        let problem = if span.kind == Kind::Number {
+        let problem = if span.kind() == Kind::Number {
             let digits = span.of(self.body);
             if digits.len() <= NAME_CHARS_MAX {
                 return Ok(digits);
@@ -111,7 +111,7 @@ impl<'b> Rules<'b> {
         if let [0x21..0x80, ..] = raw
             && let [.., 0x21..0x80] = raw
             && raw.len() <= NAME_CHARS_MAX
-            && span.kind == Kind::String
+            && span.kind() == Kind::String
         {
             return Ok(raw);
         }
@@ -129,7 +129,7 @@ impl<'b> Rules<'b> {
             return Err(Problem::Missing);
         }
         // Without an escape there can be no NUL.
-        if span.kind == Kind::Escaped && name.contains('\0') {
+        if span.kind() == Kind::Escaped && name.contains('\0') {
             return Err(Problem::Invalid);
         }
         if name.len() > NAME_CHARS_MAX && name.chars().count() > NAME_CHARS_MAX {

@@ -1,26 +1,29 @@
 //! Which fields of an event have to be objects.
 
 use super::{Fault, Rules, fault};
-use crate::span::{EventSpans, Kind};
+use crate::span::{Event, Kind};
 
 impl Rules<'_> {
     #[inline]
-    pub(super) fn check_objects(&self, spans: &EventSpans) -> Result<(), Fault> {
+    pub(super) fn check_objects(&self, spans: Event<'_>) -> Result<(), Fault> {
         let properties = spans.properties.whole;
-        if !properties.is_none() && properties.kind != Kind::Object {
+        if !properties.is_none() && properties.kind() != Kind::Object {
             return Err(fault(
                 "invalid_properties",
                 "properties",
                 "`properties` must be an object.",
             ));
         }
+        if !spans.has_rare() {
+            return Ok(());
+        }
         let objects = [
-            (spans.set, "$set"),
-            (spans.set_once, "$set_once"),
-            (spans.groups, "$groups"),
+            (spans.rare.set, "$set"),
+            (spans.rare.set_once, "$set_once"),
+            (spans.rare.groups, "$groups"),
         ];
         for (span, field) in objects {
-            if !span.is_none() && span.kind != Kind::Object {
+            if !span.is_none() && span.kind() != Kind::Object {
                 return Err(fault(
                     "invalid_properties",
                     field,
@@ -28,8 +31,8 @@ impl Rules<'_> {
                 ));
             }
         }
-        let unset = spans.unset;
-        let is_valid = match unset.kind {
+        let unset = spans.rare.unset;
+        let is_valid = match unset.kind() {
             Kind::Absent | Kind::Null | Kind::Object => true,
             Kind::Array => is_array_of_strings(unset.of(self.body)),
             _ => false,

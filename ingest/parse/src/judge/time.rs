@@ -1,7 +1,7 @@
 //! When an event happened.
 
 use super::{Fault, Remarks, Rules, fault};
-use crate::span::{EventSpans, Kind, Span};
+use crate::span::{Event, Kind, Span};
 use crate::{text, timestamp};
 use millrace_rows::Micros;
 
@@ -13,7 +13,7 @@ impl Rules<'_> {
     #[inline]
     pub(super) fn timestamp(
         &self,
-        spans: &EventSpans,
+        spans: Event<'_>,
         scratch: &mut String,
         remarks: &mut Remarks,
     ) -> Result<(Micros, bool), Fault> {
@@ -23,7 +23,7 @@ impl Rules<'_> {
             "The timestamp must be ISO 8601, from 1970 on, such as `2026-01-31T12:00:00Z`.",
         );
         let span = spans.timestamp;
-        let text = match span.kind {
+        let text = match span.kind() {
             Kind::Absent | Kind::Null => b"",
             Kind::String | Kind::Escaped => {
                 text::decode_ascii(self.body, span, scratch).map_err(|_| invalid)?
@@ -32,7 +32,7 @@ impl Rules<'_> {
         };
         if text.is_empty() {
             remarks.missing_timestamp = self.historical;
-            return Ok((self.sent_before(spans.offset), false));
+            return Ok((self.sent_before(spans.rare.offset), false));
         }
         let at = timestamp::parse(text).ok_or(invalid)?;
         let at = self.corrected(at, spans);
@@ -50,16 +50,16 @@ impl Rules<'_> {
         Ok((self.received_at, true))
     }
 
-    fn corrected(&self, at: Micros, spans: &EventSpans) -> Micros {
+    fn corrected(&self, at: Micros, spans: Event<'_>) -> Micros {
         if self.historical || self.shift == 0 || self.ignores_sent_at(spans) {
             return at;
         }
         Micros(at.plus_micros(self.shift).0.max(0))
     }
 
-    fn ignores_sent_at(&self, spans: &EventSpans) -> bool {
-        let option = spans.options.disable_skew_correction;
-        let by_option = match option.kind {
+    fn ignores_sent_at(&self, spans: Event<'_>) -> bool {
+        let option = spans.rare.options.disable_skew_correction;
+        let by_option = match option.kind() {
             Kind::True => true,
             Kind::String => matches!(option.of(self.body), b"true" | b"1"),
             Kind::Number => option.of(self.body) == b"1",
@@ -70,7 +70,7 @@ impl Rules<'_> {
 
     /// The received time less the event's `offset` in milliseconds, if that is a sensible one.
     fn sent_before(&self, offset: Span) -> Micros {
-        let millis = match offset.kind {
+        let millis = match offset.kind() {
             Kind::Number => std::str::from_utf8(offset.of(self.body))
                 .ok()
                 .and_then(|digits| digits.parse::<i64>().ok()),

@@ -1,6 +1,6 @@
 //! A place in the index, and the moves from it.
 
-use super::number::number_len;
+use super::number::{is_usual_number, number_len};
 use super::{Refused, names};
 use crate::index::{Index, is_white};
 use crate::span::{Kind, Span};
@@ -8,8 +8,8 @@ use crate::span::{Kind, Span};
 /// One structural character.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
-    /// Its offset in the body.
-    pub at: usize,
+    /// Which one it is. Where it is in the body, most need not be asked.
+    nth: usize,
     /// The character.
     pub byte: u8,
 }
@@ -20,6 +20,10 @@ pub(super) struct Mark {
 pub(super) struct Cursor<'a> {
     body: &'a [u8],
     marks: &'a [u32],
+    /// The characters at the marks, and some zeros.
+    characters: &'a [u8],
+    /// How many marks were passed.
+    nth: usize,
     escapes: &'a [u32],
     /// The first escape not yet passed; `usize::MAX` when there is none.
     next_escape: usize,
@@ -32,25 +36,40 @@ impl<'a> Cursor<'a> {
         Self {
             body,
             marks: index.marks(),
+            characters: index.characters(),
+            nth: 0,
             escapes: index.escapes(),
             next_escape: first(index.escapes()),
             depth_max: u32::try_from(depth_max).unwrap_or(u32::MAX).min(128),
         }
     }
 
-    /// The next structural character.
+    /// The next structural character; behind the last one come zeros.
     #[inline(always)]
     pub fn next(&mut self) -> Result<Mark, Refused> {
-        let (first, rest) = self.marks.split_first().ok_or(Refused)?;
-        self.marks = rest;
-        let at = *first as usize;
-        let byte = *self.body.get(at).ok_or(Refused)?;
-        Ok(Mark { at, byte })
+        let nth = self.nth;
+        let byte = *self.characters.get(nth).ok_or(Refused)?;
+        self.nth = nth + 1;
+        Ok(Mark { nth, byte })
     }
 
     /// Whether the text has ended.
     pub fn is_done(&self) -> bool {
-        self.marks.is_empty()
+        self.nth == self.marks.len()
+    }
+
+    /// The offset of a mark in the body; the body's length behind the last one.
+    #[inline(always)]
+    fn offset(&self, nth: usize) -> usize {
+        self.marks
+            .get(nth)
+            .map_or(self.body.len(), |at| *at as usize)
+    }
+
+    /// The span of what begins at a mark and ends with the character at `end`.
+    #[inline(always)]
+    pub fn span(&self, kind: Kind, open: Mark, end: usize) -> Span {
+        Span::new(kind, self.offset(open.nth), end + 1)
     }
 
     /// Checks that one more container may be open.
@@ -62,20 +81,12 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The offset of the next structural character, which ends what came before it.
-    #[inline(always)]
-    fn peek(&self) -> usize {
-        self.marks
-            .first()
-            .map_or(self.body.len(), |at| *at as usize)
-    }
-
-    /// The string that opens at `open` and is followed by the structural character at `next`,
-    /// without its quotes. The index guarantees that it is closed and that only white space comes
+    /// The string that opens at a mark, without its quotes. The index guarantees that it is closed and that only white space comes
     /// between.
     #[inline(always)]
-    fn string(&mut self, open: usize, next: usize) -> Result<Span, Refused> {
-        let mut end = next.wrapping_sub(1);
+    fn string(&mut self, nth: usize) -> Result<Span, Refused> {
+        let open = self.offset(nth);
+        let mut end = self.offset(nth + 1).wrapping_sub(1);
         while *self.body.get(end).ok_or(Refused)? != b'"' {
             end = end.wrapping_sub(1);
         }
@@ -103,7 +114,7 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub fn value(&mut self, mark: Mark, depth: u32) -> Result<Span, Refused> {
         match mark.byte {
-            b'"' => self.string(mark.at, self.peek()),
+            b'"' => self.string(mark.nth),
             b'{' | b'[' => self.container(mark, depth),
             _ => self.scalar(mark),
         }
@@ -125,13 +136,14 @@ impl<'a> Cursor<'a> {
         let (after, end) = self.skip(is_object, depth + 1)?;
         *self = after;
         let kind = if is_object { Kind::Object } else { Kind::Array };
-        Ok(Span::new(kind, mark.at, end + 1))
+        Ok(self.span(kind, mark, end))
     }
 
     /// The number or word that begins at `mark`.
     #[inline(always)]
     fn scalar(&mut self, mark: Mark) -> Result<Span, Refused> {
-        let text = self.body.get(mark.at..self.peek()).ok_or(Refused)?;
+        let (at, end) = (self.offset(mark.nth), self.offset(mark.nth + 1));
+        let text = self.body.get(at..end).ok_or(Refused)?;
         let (kind, len) = match mark.byte {
             b't' if text.starts_with(b"true") => (Kind::True, 4),
             b'f' if text.starts_with(b"false") => (Kind::False, 5),
@@ -142,7 +154,7 @@ impl<'a> Cursor<'a> {
         // What follows white space would be structural, so one look is enough.
         match text.get(len) {
             Some(byte) if !is_white(*byte) => Err(Refused),
-            _ => Ok(Span::new(kind, mark.at, mark.at + len)),
+            _ => Ok(Span::new(kind, at, at + len)),
         }
     }
 
@@ -184,7 +196,7 @@ impl<'a> Cursor<'a> {
                     return Err(Refused);
                 }
                 if depth_now == depth {
-                    return Ok((self, mark.at));
+                    return Ok((self, self.offset(mark.nth)));
                 }
                 objects >>= 1;
                 depth_now -= 1;
@@ -205,73 +217,112 @@ impl<'a> Cursor<'a> {
     /// The first member of an object whose brace was read; `None` when it has none.
     #[inline(always)]
     pub fn first_member(&mut self, end: &mut usize) -> Result<Option<Member>, Refused> {
-        if let [key, colon, value, rest @ ..] = self.marks
-            && self.byte_at(*key)? != b'}'
-        {
-            self.marks = rest;
-            return self.member(*key, *colon, *value).map(Some);
+        let ahead = self.ahead()?;
+        if ahead & 0xffff == u32::from_le_bytes(*b"\":\0\0") {
+            return Ok(Some(self.member(self.nth, (ahead >> 16) as u8)));
         }
-        let mark = self.next()?;
-        if mark.byte != b'}' {
-            return Err(Refused);
-        }
-        *end = mark.at;
-        Ok(None)
+        self.end_of_object(end)
     }
 
     /// The member after one whose value was read; `None` behind the last one, `end` being then
     /// the offset of the closing brace.
     #[inline(always)]
     pub fn next_member(&mut self, end: &mut usize) -> Result<Option<Member>, Refused> {
-        // All four at once: one look at the length is enough. A text with fewer left has no
-        // member left, or is cut short.
-        if let [comma, key, colon, value, rest @ ..] = self.marks
-            && self.byte_at(*comma)? == b','
-        {
-            self.marks = rest;
-            return self.member(*key, *colon, *value).map(Some);
+        // Comma, name and colon at once.
+        let ahead = self.ahead()?;
+        if ahead & 0x00ff_ffff == u32::from_le_bytes(*b",\":\0") {
+            return Ok(Some(self.member(self.nth + 1, (ahead >> 24) as u8)));
         }
+        self.end_of_object(end)
+    }
+
+    /// Passes over as many members as are like most: of none of the names that we look for, and
+    /// strings, words or short numbers. Behind an opening brace, `opener` is that, and a comma
+    /// elsewhere. Returns whether there was any; the place is then behind its value.
+    #[inline(always)]
+    pub fn pass_plain_members(&mut self, opener: u8) -> bool {
+        let Self {
+            body,
+            marks,
+            characters,
+            next_escape,
+            ..
+        } = *self;
+        // A brace has been read, a comma has not.
+        let start = self.nth - usize::from(opener == b'{');
+        let mut nth = start;
+        let mut opening = u32::from_le_bytes([opener, b'"', b':', 0]);
+        while let Some(around) = chunk::<_, 4>(characters, nth).copied()
+            && let [.., first] = around
+            && u32::from_le_bytes(around) & 0x00ff_ffff == opening
+            && let Some([_, key, colon, value, end]) = chunk(marks, nth).copied()
+            && (colon as usize) < next_escape
+            && let Some(beginning) = chunk(body, key as usize + 1)
+            && !names::may_be_sought(*beginning)
+            && is_plain(body, first, value as usize, end as usize)
+        {
+            nth += 4;
+            opening = u32::from_le_bytes(*b",\":\0");
+        }
+        if nth == start {
+            return false;
+        }
+        self.nth = nth;
+        true
+    }
+
+    /// Forgets the escapes in what comes before a member.
+    #[inline(always)]
+    pub fn forget_escapes_before(&mut self, member: &Member) {
+        let key = self.offset(member.key);
+        if self.next_escape < key {
+            *self = self.past_escapes(key);
+        }
+    }
+
+    #[inline(always)]
+    fn end_of_object(&mut self, end: &mut usize) -> Result<Option<Member>, Refused> {
         let mark = self.next()?;
         if mark.byte != b'}' {
             return Err(Refused);
         }
-        *end = mark.at;
+        *end = self.offset(mark.nth);
         Ok(None)
     }
 
-    /// The member whose marks these are.
+    /// The next four characters, the first one lowest.
     #[inline(always)]
-    fn member(&self, key: u32, colon: u32, value: u32) -> Result<Member, Refused> {
-        if self.byte_at(key)? != b'"' || self.byte_at(colon)? != b':' {
-            return Err(Refused);
-        }
-        Ok(Member {
-            key: key as usize,
-            colon: colon as usize,
-            value: Mark {
-                at: value as usize,
-                byte: self.byte_at(value)?,
-            },
-        })
+    fn ahead(&self) -> Result<u32, Refused> {
+        let characters = chunk(self.characters, self.nth).ok_or(Refused)?;
+        Ok(u32::from_le_bytes(*characters))
     }
 
+    /// The member with this mark and value; the place is then behind the value's first character.
     #[inline(always)]
-    fn byte_at(&self, at: u32) -> Result<u8, Refused> {
-        self.body.get(at as usize).copied().ok_or(Refused)
+    fn member(&mut self, key: usize, value: u8) -> Member {
+        self.nth = key + 3;
+        Member {
+            key,
+            value: Mark {
+                nth: key + 2,
+                byte: value,
+            },
+        }
     }
 
     /// The first byte of a member's name as it is written, the closing quote of an empty one.
     #[inline(always)]
     pub fn name_begins_with(&self, member: &Member) -> u8 {
-        self.body.get(member.key + 1).copied().unwrap_or_default()
+        let first = self.offset(member.key) + 1;
+        self.body.get(first).copied().unwrap_or_default()
     }
 
     /// A member's name. Has to be asked for before the member's value is read, if at all.
     #[inline(always)]
     pub fn name(&mut self, member: &Member) -> Result<&'a [u8], Refused> {
-        let key = self.string(member.key, member.colon)?;
+        let key = self.string(member.key)?;
         let name = key.of(self.body);
-        Ok(if key.kind == Kind::Escaped {
+        Ok(if key.kind() == Kind::Escaped {
             names::spelled_with_escapes(name)
         } else {
             name
@@ -283,12 +334,30 @@ impl<'a> Cursor<'a> {
 /// past.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
-    /// The offset of the name's opening quote.
+    /// The mark of the name's opening quote.
     key: usize,
-    /// The offset of the colon behind the name.
-    colon: usize,
     /// The first character of the value.
     pub value: Mark,
+}
+
+/// Whether a value that begins with this character is a string, a word or a short number, and all
+/// that is between two places.
+#[inline(always)]
+fn is_plain(body: &[u8], first: u8, start: usize, end: usize) -> bool {
+    let word: &[u8] = match first {
+        b'"' => return true,
+        b't' => b"true",
+        b'f' => b"false",
+        b'n' => b"null",
+        _ => return is_usual_number(body, start, end),
+    };
+    body.get(start..end) == Some(word)
+}
+
+/// So many items from a place on.
+#[inline(always)]
+fn chunk<T, const N: usize>(items: &[T], at: usize) -> Option<&[T; N]> {
+    items.get(at..)?.first_chunk()
 }
 
 /// The first of some offsets; `usize::MAX` when there is none.

@@ -19,6 +19,7 @@ fn walk_accepts(text: &[u8]) -> bool {
         return false;
     }
     assert_eq!(index.marks(), portable.marks());
+    assert_eq!(index.characters(), portable.characters());
     assert_eq!(index.escapes(), portable.escapes());
     walk(text, &index, DEPTH_MAX, 3, &mut Document::default()).is_ok()
 }
@@ -117,6 +118,9 @@ fn json_value() -> impl Strategy<Value = String> {
         "-0.5e+7",
         "true",
         "null",
+        "false",
+        "19.99",
+        "12345678",
         "\"\"",
         "\"a\\\\\"",
         "\"\\u00e9\\n\"",
@@ -128,15 +132,27 @@ fn json_value() -> impl Strategy<Value = String> {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4)
                     .prop_map(|list| format!("[ {}]", list.join(","))),
-                prop::collection::vec(inner, 0..4).prop_map(|list| {
-                    let keys = ["event", "properties", "batch", "a\\u0062"];
-                    let members: Vec<_> = list
-                        .iter()
-                        .zip(keys)
-                        .map(|(value, key)| format!("\"{key}\" :{value}"))
-                        .collect();
-                    format!("{{{}}}", members.join(" , "))
-                }),
+                (prop::collection::vec(inner, 0..8), any::<bool>()).prop_map(
+                    |(list, is_spaced)| {
+                        let (colon, comma) = if is_spaced { (" :", " , ") } else { (":", ",") };
+                        let keys = [
+                            "event",
+                            "properties",
+                            "batch",
+                            "a\\u0062",
+                            "plan",
+                            "$os",
+                            "$set",
+                            "n",
+                        ];
+                        let members: Vec<_> = list
+                            .iter()
+                            .zip(keys)
+                            .map(|(value, key)| format!("\"{key}\"{colon}{value}"))
+                            .collect();
+                        format!("{{{}}}", members.join(comma))
+                    }
+                ),
             ]
         })
 }

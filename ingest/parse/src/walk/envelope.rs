@@ -4,7 +4,7 @@ use super::Refused;
 use super::cursor::{Cursor, Mark};
 use super::fields;
 use crate::index::Index;
-use crate::span::{Document, EventSpans, Kind, Shape, Span};
+use crate::span::{Document, EventSpans, Kind, Shape};
 
 /// Takes an indexed body apart.
 ///
@@ -23,7 +23,7 @@ pub fn walk(
     match root.byte {
         b'[' => {
             document.shape = Shape::Array;
-            events(&mut cursor, 1, events_max, &mut document.events)?;
+            events(&mut cursor, 1, events_max, document)?;
         }
         b'{' => root_object(&mut cursor, root, events_max, document)?,
         _ => return Err(Refused),
@@ -51,11 +51,14 @@ fn root_object(
             b"batch" => batch(cursor, member.value, events_max, document)?,
             b"sent_at" => document.sent_at = cursor.value(member.value, 1)?,
             b"sentAt" => document.sent_at_camel = cursor.value(member.value, 1)?,
-            _ => fields::event_field(cursor, name, member.value, 1, &mut spans)?,
+            _ => {
+                let rare = &mut document.rare;
+                fields::event_field(cursor, name, member.value, 1, &mut spans, rare)?;
+            }
         }
         next = cursor.next_member(&mut end)?;
     }
-    spans.whole = Span::new(Kind::Object, root.at, end + 1);
+    spans.whole = cursor.span(Kind::Object, root, end);
     document.root = spans;
     if document.shape == Shape::Single {
         document.events.push(spans);
@@ -73,7 +76,7 @@ fn batch(
     document.events.clear();
     if mark.byte == b'[' {
         document.shape = Shape::Batch;
-        events(cursor, 2, events_max, &mut document.events)
+        events(cursor, 2, events_max, document)
     } else {
         document.shape = Shape::NotABatch;
         cursor.value(mark, 1).map(|_| ())
@@ -85,8 +88,9 @@ fn events(
     cursor: &mut Cursor<'_>,
     depth: u32,
     events_max: usize,
-    events: &mut Vec<EventSpans>,
+    document: &mut Document,
 ) -> Result<(), Refused> {
+    let Document { events, rare, .. } = document;
     cursor.check_depth(depth)?;
     let mut mark = cursor.next()?;
     if mark.byte == b']' {
@@ -99,7 +103,7 @@ fn events(
             events.push(EventSpans::default());
             let event = events.last_mut().ok_or(Refused)?;
             if mark.byte == b'{' {
-                fields::event(cursor, mark, depth + 1, event)?;
+                fields::event(cursor, mark, depth + 1, event, rare)?;
             } else {
                 event.whole = cursor.value(mark, depth)?;
             }

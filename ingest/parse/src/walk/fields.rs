@@ -2,7 +2,7 @@
 
 use super::Refused;
 use super::cursor::{Cursor, Mark, Member};
-use crate::span::{EventSpans, Kind, Options, Present, Properties, Span};
+use crate::span::{EventSpans, Kind, Options, Present, Properties, Rare, RareSpans, Span};
 
 /// Reads one event, an object whose brace was read.
 #[inline]
@@ -11,16 +11,17 @@ pub(super) fn event(
     open: Mark,
     depth: u32,
     spans: &mut EventSpans,
+    rare: &mut Rare,
 ) -> Result<(), Refused> {
     cursor.check_depth(depth)?;
     let mut end = 0;
     let mut next = cursor.first_member(&mut end)?;
     while let Some(member) = next {
         let name = cursor.name(&member)?;
-        event_field(cursor, name, member.value, depth, spans)?;
+        event_field(cursor, name, member.value, depth, spans, rare)?;
         next = cursor.next_member(&mut end)?;
     }
-    spans.whole = Span::new(Kind::Object, open.at, end + 1);
+    spans.whole = cursor.span(Kind::Object, open, end);
     Ok(())
 }
 
@@ -32,34 +33,50 @@ pub(super) fn event_field(
     mark: Mark,
     depth: u32,
     spans: &mut EventSpans,
+    rare: &mut Rare,
 ) -> Result<(), Refused> {
     if name == b"properties" {
         return properties(cursor, mark, depth, &mut spans.properties);
     }
     if name == b"options" {
-        return options(cursor, mark, depth, &mut spans.options);
+        let rare = rare.of(spans).ok_or(Refused)?;
+        return options(cursor, mark, depth, &mut rare.options);
     }
     let value = cursor.value(mark, depth)?;
-    let field = match name {
-        b"event" => &mut spans.event,
-        b"distinct_id" => &mut spans.distinct_id,
-        b"$distinct_id" => &mut spans.dollar_distinct_id,
-        b"timestamp" => &mut spans.timestamp,
-        b"uuid" => &mut spans.uuid,
-        b"$set" => &mut spans.set,
-        b"$set_once" => &mut spans.set_once,
-        b"$unset" => &mut spans.unset,
-        b"$groups" => &mut spans.groups,
-        b"offset" => &mut spans.offset,
-        b"api_key" => &mut spans.api_key,
-        b"token" => &mut spans.token,
-        b"$token" => &mut spans.dollar_token,
-        b"historical_migration" => &mut spans.historical_migration,
-        b"session_id" => &mut spans.session_id,
-        b"window_id" => &mut spans.window_id,
+    match name {
+        b"event" => spans.event = value,
+        b"distinct_id" => spans.distinct_id = value,
+        b"timestamp" => spans.timestamp = value,
+        b"uuid" => spans.uuid = value,
+        _ => return rare_field(name, value, spans, rare),
+    }
+    Ok(())
+}
+
+/// Notes a field that few events have, or that means nothing.
+#[inline(never)]
+fn rare_field(
+    name: &[u8],
+    value: Span,
+    spans: &mut EventSpans,
+    rare: &mut Rare,
+) -> Result<(), Refused> {
+    let field: fn(&mut RareSpans) -> &mut Span = match name {
+        b"$distinct_id" => |rare| &mut rare.dollar_distinct_id,
+        b"$set" => |rare| &mut rare.set,
+        b"$set_once" => |rare| &mut rare.set_once,
+        b"$unset" => |rare| &mut rare.unset,
+        b"$groups" => |rare| &mut rare.groups,
+        b"offset" => |rare| &mut rare.offset,
+        b"api_key" => |rare| &mut rare.api_key,
+        b"token" => |rare| &mut rare.token,
+        b"$token" => |rare| &mut rare.dollar_token,
+        b"historical_migration" => |rare| &mut rare.historical_migration,
+        b"session_id" => |rare| &mut rare.session_id,
+        b"window_id" => |rare| &mut rare.window_id,
         _ => return Ok(()),
     };
-    *field = value;
+    *field(rare.of(spans).ok_or(Refused)?) = value;
     Ok(())
 }
 
@@ -105,29 +122,34 @@ fn properties(
         return Ok(());
     }
     cursor.check_depth(depth + 1)?;
-    // A copy, so that it can be in registers in this hottest of loops.
-    let mut local = *cursor;
     let mut end = 0;
-    let mut next = local.first_member(&mut end)?;
-    properties.is_empty = next.is_none();
-    while let Some(member) = next {
-        property(&mut local, member, depth + 1, properties)?;
-        next = local.next_member(&mut end)?;
+    let mut opener = b'{';
+    loop {
+        let next = if cursor.pass_plain_members(opener) || opener == b',' {
+            cursor.next_member(&mut end)?
+        } else {
+            let first = cursor.first_member(&mut end)?;
+            properties.is_empty = first.is_none();
+            first
+        };
+        let Some(member) = next else { break };
+        property(cursor, member, depth + 1, properties)?;
+        opener = b',';
     }
-    *cursor = local;
-    properties.whole = Span::new(Kind::Object, mark.at, end + 1);
+    properties.whole = cursor.span(Kind::Object, mark, end);
     Ok(())
 }
 
-/// Reads one property. Most names are none of ours, which their first byte (a backslash may
-/// stand for any) or their length tells.
-#[inline(always)]
+/// Reads one property that is not as most are. Names that are none of ours are told by
+/// their first byte (a backslash may stand for any) or their length.
+#[inline(never)]
 fn property(
     cursor: &mut Cursor<'_>,
     member: Member,
     depth: u32,
     properties: &mut Properties,
 ) -> Result<(), Refused> {
+    cursor.forget_escapes_before(&member);
     if matches!(cursor.name_begins_with(&member), b'$' | b'd' | b't' | b'\\') {
         known_property(cursor, member, depth, properties)
     } else {
@@ -167,11 +189,11 @@ fn known_property(
         }
         12 if name == b"$lib_version" => Present::LIB_VERSION,
         14 if name == b"$geoip_disable" => {
-            properties.geoip_disable = cursor.value(mark, depth)?.kind == Kind::True;
+            properties.geoip_disable = cursor.value(mark, depth)?.kind() == Kind::True;
             return Ok(());
         }
         15 if name == b"$ignore_sent_at" => {
-            properties.ignore_sent_at = cursor.value(mark, depth)?.kind == Kind::True;
+            properties.ignore_sent_at = cursor.value(mark, depth)?.kind() == Kind::True;
             return Ok(());
         }
         16 if name == b"$cookieless_mode" => Present::COOKIELESS,

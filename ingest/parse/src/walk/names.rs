@@ -41,6 +41,46 @@ const NAMES: [&str; 35] = [
     "window_id",
 ];
 
+/// What the names that we look for among properties begin with, each where [`slot`] has it.
+const BEGINNINGS: [u32; SLOTS] = beginnings();
+const SLOTS: usize = 64;
+/// Found by trying: no two of them come to the same slot.
+const MULTIPLIER: u32 = 0x2265_b1f5;
+
+#[allow(
+    clippy::indexing_slicing,
+    reason = "what is out of bounds does not compile"
+)]
+const fn beginnings() -> [u32; SLOTS] {
+    let all = [
+        *b"$coo", *b"$dis", *b"$geo", *b"$gro", *b"$ign", *b"$ip\"", *b"$lib", *b"$pro", *b"$ses",
+        *b"$set", *b"$uns", *b"$win", *b"dist", *b"toke",
+    ];
+    let mut slots = [0; SLOTS];
+    let mut nth = 0;
+    while nth < all.len() {
+        let beginning = u32::from_le_bytes(all[nth]);
+        assert!(slots[slot(beginning)] == 0, "another multiplier is needed");
+        slots[slot(beginning)] = beginning;
+        nth += 1;
+    }
+    slots
+}
+
+/// Where a beginning would be.
+#[inline]
+const fn slot(beginning: u32) -> usize {
+    (beginning.wrapping_mul(MULTIPLIER) >> 26) as usize
+}
+
+/// Whether the name of a property, of which these are the first four bytes, may be one that we look
+/// for, if it is spelled without escapes.
+#[inline]
+pub(super) fn may_be_sought(beginning: [u8; 4]) -> bool {
+    let beginning = u32::from_le_bytes(beginning);
+    BEGINNINGS.get(slot(beginning)) == Some(&beginning)
+}
+
 /// The name that a key with escapes spells, if it means something: `"\\u0065vent"` is `"event"`.
 #[cold]
 pub(super) fn spelled_with_escapes(raw: &[u8]) -> &'static [u8] {
@@ -56,6 +96,29 @@ pub(super) fn spelled_with_escapes(raw: &[u8]) -> &'static [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_of_known_properties_are_sought() {
+        let source = include_str!("fields.rs");
+        let (_, known) = source.split_once("fn known_property").unwrap();
+        let names: Vec<&str> = known
+            .split("name == b\"")
+            .skip(1)
+            .filter_map(|rest| rest.split_once('"'))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names.len(), 17);
+        for name in names {
+            let quoted = format!("{name}\"");
+            assert!(
+                may_be_sought(*quoted.as_bytes().first_chunk().unwrap()),
+                "{name}"
+            );
+        }
+        for name in [*b"$os\"", *b"plan", *b"$bro"] {
+            assert!(!may_be_sought(name));
+        }
+    }
 
     /// Holds the list to the matches in the sources of the walk.
     #[test]

@@ -1,5 +1,8 @@
 //! Where a number ends.
 
+/// Bytes of the numbers that are looked at as a whole, at most.
+const USUAL_BYTES_MAX: usize = 8;
+
 /// Bytes of the JSON number a text begins with; `None` when it begins with none.
 #[inline]
 pub fn number_len(text: &[u8]) -> Option<usize> {
@@ -15,6 +18,29 @@ pub fn number_len(text: &[u8]) -> Option<usize> {
         Some(b'.' | b'e' | b'E') => with_fraction(text, len),
         _ => Some(len),
     }
+}
+
+/// Whether the text between two places is a number as most are: up to 8 characters, digits and at
+/// most one point. Of everything else, numbers or not, it says no.
+#[inline]
+pub fn is_usual_number(body: &[u8], start: usize, end: usize) -> bool {
+    let len = end.wrapping_sub(start);
+    let text = body.get(start..).and_then(<[u8]>::first_chunk);
+    let Some(text) = text.filter(|_| (1..=USUAL_BYTES_MAX).contains(&len)) else {
+        return false;
+    };
+    let each = |byte: u8| u64::from_le_bytes([byte; USUAL_BYTES_MAX]);
+    let meant = u64::MAX >> (8 * (USUAL_BYTES_MAX - len));
+    // Digits become their values, so what is above 9 is none; it then has its highest bit set.
+    let values = (u64::from_le_bytes(*text) ^ each(b'0')) & meant;
+    let others = (values.wrapping_add(each(0x76)) | values) & each(0x80);
+    let may_go_on = values & 0xff != 0;
+    if others == 0 {
+        return may_go_on || len == 1;
+    }
+    let place = others.trailing_zeros() as usize / 8;
+    let is_point = others & (others - 1) == 0 && text.get(place) == Some(&b'.');
+    is_point && (may_go_on || place == 1) && (1..len - 1).contains(&place)
 }
 
 /// The same for a number that has more than the `len` bytes of its whole part.
@@ -46,6 +72,7 @@ fn digits(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn numbers_follow_the_grammar() {
@@ -69,6 +96,56 @@ mod tests {
         ];
         for (text, len) in table {
             assert_eq!(number_len(text.as_bytes()), len, "{text}");
+        }
+    }
+
+    /// With what else may be behind it.
+    fn is_usual(text: &str) -> bool {
+        let body = format!("{text},                ");
+        is_usual_number(body.as_bytes(), 0, text.len())
+    }
+
+    #[test]
+    fn usual_numbers_are_told_from_others() {
+        let usual = ["0", "7", "10", "0.5", "19.99", "12345678", "1.000000"];
+        for text in usual {
+            assert!(is_usual(text), "{text}");
+        }
+        let others = [
+            "",
+            "01",
+            "00",
+            "1.",
+            ".5",
+            ".",
+            "1.2.3",
+            "-1",
+            "1e5",
+            "1 ",
+            "123456789",
+            "00.5",
+            "1:",
+            "1/2",
+            "1,2",
+            "\u{b1}1",
+            "0x1",
+            "1.a",
+        ];
+        for text in others {
+            assert!(!is_usual(text), "{text}");
+        }
+        assert!(
+            !is_usual_number(b"[1]", 1, 2),
+            "too near the end to be looked at"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn usual_numbers_are_numbers(text in "[0-9.eE+a-]{1,9}|.{1,6}|[0-9]{1,9}|[0-9]{1,5}[.][0-9]{1,5}") {
+            if is_usual(&text) {
+                prop_assert_eq!(number_len(text.as_bytes()), Some(text.len()));
+            }
         }
     }
 }
