@@ -164,6 +164,7 @@ fn nothing_names_a_machine_or_a_registry() {
 #[test]
 fn the_top_level_holds_what_a_newcomer_expects() {
     let expected = [
+        ".cargo",
         ".ci",
         ".editorconfig",
         ".gitignore",
