@@ -71,7 +71,7 @@ fn bare(dir: &Path, blocks: &[u8], groups: usize, sync: bool) {
         if group % per_file == 0 {
             let path = dir.join(format!("bare-{group}"));
             let new = DiskFs.create(&path).unwrap();
-            new.allocate(SEGMENT_BYTES.max(blocks.len() as u64))
+            new.allocate(0..SEGMENT_BYTES.max(blocks.len() as u64))
                 .unwrap();
             file = Some(new);
         }

@@ -97,7 +97,7 @@ pub(crate) fn store(
 fn write_temporary(fs: &dyn Fs, dir: &Path, floor: Floor, bytes: &[u8]) -> io::Result<()> {
     let file = fs.create(&dir.join(TEMPORARY_NAME))?;
     // Room first: afterwards neither the write nor the sync can run out of it.
-    file.allocate((HEADER_BYTES + bytes.len()) as u64)?;
+    file.allocate(0..(HEADER_BYTES + bytes.len()) as u64)?;
     let header = encode_header(floor, bytes);
     file.write_at(&mut [IoSlice::new(&header), IoSlice::new(bytes)], 0)?;
     file.sync_data()
@@ -199,7 +199,7 @@ pub(crate) fn keep_reserve(fs: &dyn Fs, dir: &Path) {
     }
     let made = fs
         .create(&path)
-        .and_then(|file| file.allocate(RESERVE_BYTES));
+        .and_then(|file| file.allocate(0..RESERVE_BYTES));
     if made.is_err() {
         let _ = fs.unlink(&path);
     }

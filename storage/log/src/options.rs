@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct LogOptions {
     /// The directory, made if absent. One process at a time may have it open.
     pub dir: PathBuf,
-    /// Bytes preallocated per segment file; 64 MiB is a good size. A larger frame gets a
+    /// Bytes of a segment file, preallocated step by step; 64 MiB is a good size. A larger frame gets a
     /// segment of its own size. Taken as `bytes_max / 4` if that is less, so that a full log
     /// can always be emptied segment by segment.
     pub segment_bytes: u64,

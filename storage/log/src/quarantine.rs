@@ -46,7 +46,7 @@ fn copy(
     make_dir(fs, dir)?;
     let temporary = dir.join(TEMPORARY_NAME);
     let to = fs.create(&temporary)?;
-    to.allocate(damaged.end - damaged.start)?;
+    to.allocate(0..damaged.end - damaged.start)?;
     copy_range(file, &*to, damaged.clone(), 0)?;
     to.sync_data()?;
     fs.rename(&temporary, path)?;

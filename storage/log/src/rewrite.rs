@@ -47,7 +47,7 @@ fn copy_segment(
     end: u64,
 ) -> io::Result<()> {
     let to = fs.create(path)?;
-    to.allocate(end)?;
+    to.allocate(0..end)?;
     to.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
     copy_range(from, &*to, SEGMENT_HEADER_BYTES..end, SEGMENT_HEADER_BYTES)?;
     to.sync_data()?;

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -133,12 +134,13 @@ impl File for DiskFile {
         Ok(())
     }
 
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
+    fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        let bytes = range.end.saturating_sub(range.start);
         loop {
-            match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+            match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), range.start, bytes) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP) => return self.fill_with_zeros(bytes),
+                Err(Errno::OPNOTSUPP) => return self.fill_with_zeros(range),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -156,11 +158,11 @@ impl File for DiskFile {
 impl DiskFile {
     /// For file systems without fallocate: room is only promised for written bytes.
     #[cold]
-    fn fill_with_zeros(&self, bytes: u64) -> io::Result<()> {
+    fn fill_with_zeros(&self, range: Range<u64>) -> io::Result<()> {
         let zeros = [0u8; 64 * 1024];
-        let mut offset = 0;
-        while offset < bytes {
-            let n = (bytes - offset).min(zeros.len() as u64);
+        let mut offset = range.start;
+        while offset < range.end {
+            let n = (range.end - offset).min(zeros.len() as u64);
             let chunk = zeros.get(..n as usize).unwrap_or_default();
             self.write_at(&mut [IoSlice::new(chunk)], offset)?;
             offset += n;

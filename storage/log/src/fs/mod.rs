@@ -10,6 +10,7 @@ pub use disk::DiskFs;
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,8 +74,9 @@ pub trait File: Send + Sync + Debug {
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()>;
     /// Writes all the slices, one behind the other, from `offset` on.
     fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()>;
-    /// Grows the file to `bytes` zero bytes with room on disk for each.
-    fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Takes room on disk for the bytes of a range, which are zero where nothing was written, and
+    /// grows the file to its end.
+    fn allocate(&self, range: Range<u64>) -> io::Result<()>;
     /// Cuts the file to `bytes`.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// Makes the written bytes and the length durable. After an error it must not be called

@@ -6,6 +6,7 @@ use super::memory::{MemoryFs, NameChange, World};
 use crate::fs::{File, Fs, LockGuard};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -199,12 +200,13 @@ impl File for MemoryFile {
         })
     }
 
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.grow(bytes as usize)?;
+    fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        let bytes = range.end as usize;
+        self.grow(bytes)?;
         self.with(|world, inode| {
             world.step()?;
-            if inode.live.len() < bytes as usize {
-                inode.change(Change::Length(bytes as usize));
+            if inode.live.len() < bytes {
+                inode.change(Change::Length(bytes));
             }
             Ok(())
         })

@@ -38,8 +38,14 @@ fn the_format_is_these_bytes() {
     for name in FILES {
         let now = fs.read(&Path::new(DIR).join(name)).unwrap();
         let then = fs::read(fixture("v2").join(name)).unwrap();
-        assert!(now == then, "{name} differs");
+        assert!(written_part(&now) == written_part(&then), "{name} differs");
     }
+}
+
+/// A file without the zeros behind what was written: how much is preallocated is no format.
+fn written_part(bytes: &[u8]) -> &[u8] {
+    let last = bytes.iter().rposition(|byte| *byte != 0);
+    &bytes[..last.map_or(0, |last| last + 1)]
 }
 
 #[test]

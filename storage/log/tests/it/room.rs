@@ -99,6 +99,31 @@ fn a_full_disk_refuses_and_recovers_unaided() {
 }
 
 #[test]
+fn a_segment_grows_step_by_step_and_a_full_disk_in_between_changes_nothing() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    append(&mut log, 1, 100);
+    log.sync().unwrap();
+    let used = || {
+        fs.paths()
+            .iter()
+            .map(|p| fs.read(p).unwrap().len())
+            .sum::<usize>() as u64
+    };
+    fs.set_room(Some(used()));
+    let owned = sections(2, 400);
+    for _ in 0..2 {
+        let refused = log.append(&borrowed(&owned)).unwrap_err();
+        assert!(matches!(refused, AppendError::NoRoom { .. }), "{refused}");
+    }
+    fs.set_room(None);
+    append(&mut log, 2, 400);
+    log.sync().unwrap();
+    assert_eq!(segment_paths(&fs, Path::new(DIR)).len(), 1);
+    assert_eq!(contents(&log.handle()), [sections(1, 100), owned]);
+}
+
+#[test]
 fn a_log_starts_on_a_full_disk() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
