@@ -9,6 +9,7 @@
 //! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`overload`],
 //!   [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
 //! - [`exports`]: rows out of the engine, by the [`exporter`].
+//! - [`ballast`]: memory that logs in memory grow into.
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`inserts`]: the engine without us, by inserts that the [`proxy`](crate::proxy) has recorded.
 //! - [`course`]: how many rows could be queried by when.
@@ -17,6 +18,7 @@
 //! - [`criterion`]: what the benches of single steps gave, for the same page.
 //! - [`results`], [`plot`], [`history`], [`machine`]: what is written of it.
 
+pub mod ballast;
 pub mod bare;
 pub mod bench;
 pub mod cases;
@@ -63,7 +65,7 @@ pub struct Options {
     pub server: PathBuf,
     /// This program, which is also the yardsticks.
     pub load: PathBuf,
-    /// A folder in memory; about 8 GiB of it are used at a time.
+    /// A folder in memory; about 8 GiB of it are used at a time, and as much is held for logs.
     pub memory_dir: PathBuf,
     /// A folder on the disk that is to be measured.
     pub disk_dir: PathBuf,
