@@ -38,6 +38,9 @@ pub async fn gather<T>(
     let limits = &core.shared.config.limits;
     let declared = declared(body, limits)?;
     let mut out: Option<Vec<u8>> = None;
+    // While this is there, hyper reads what comes next into a buffer of just the size that it wants. A
+    // buffer that it has alone it doubles, and keeps for as long as the connection lasts.
+    let mut before = Bytes::new();
     let mut pace = Pace::new(limits);
     while let Some(bytes) = pace.data(body).await? {
         if pace.is_slow() {
@@ -58,6 +61,7 @@ pub async fn gather<T>(
             out
         });
         out.extend_from_slice(&bytes);
+        drop(std::mem::replace(&mut before, bytes));
     }
     Ok(out.map_or_else(|| Whole::Frame(Bytes::new()), Whole::Buffer))
 }
