@@ -14,6 +14,7 @@
 //! before its body was read lingers until the client has had time to read the answer.
 
 use crate::config::ServerConfig;
+use crate::door::{Door, Doorkeeper};
 use crate::framing::Framing;
 use crate::metrics;
 use crate::turns::Flow;
@@ -72,6 +73,7 @@ pub struct EdgeStream {
     tcp: TcpStream,
     conn: Rc<Conn>,
     framing: Framing,
+    door: Door,
     timer: Option<Pin<Box<Sleep>>>,
     shut: bool,
     lingered_bytes: usize,
@@ -141,11 +143,12 @@ impl Conn {
 
 impl EdgeStream {
     /// Watches over `tcp` on behalf of `conn`.
-    pub fn new(tcp: TcpStream, conn: Rc<Conn>) -> Self {
+    pub fn new(tcp: TcpStream, conn: Rc<Conn>, keeper: Rc<dyn Doorkeeper>) -> Self {
         Self {
             tcp,
             conn,
             framing: Framing::default(),
+            door: Door::new(keeper),
             timer: None,
             shut: false,
             lingered_bytes: 0,
@@ -165,6 +168,17 @@ impl EdgeStream {
         self.conn
             .first_ambiguous
             .set(self.framing.first_ambiguous());
+    }
+
+    /// Reads what is for hyper.
+    fn poll_read_tcp(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let at_head = self.conn.state.get() == State::Idle && self.framing.is_between_requests();
+        ready!(self.door.poll(&mut self.tcp, &self.conn, at_head, cx))?;
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
     }
 
     /// Ready with an error when the state has lasted too long.
@@ -283,7 +297,7 @@ impl AsyncRead for EdgeStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        match Pin::new(&mut self.tcp).poll_read(cx, buf) {
+        match self.poll_read_tcp(cx, buf) {
             Poll::Ready(Ok(())) => {
                 if let Some(bytes @ [_, ..]) = buf.filled().get(before..) {
                     self.heard(bytes);
@@ -305,6 +319,7 @@ impl AsyncWrite for EdgeStream {
         if self.replaces(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
+        self.door.wrote(false);
         match Pin::new(&mut self.tcp).poll_write(cx, bytes) {
             Poll::Pending => self.poll_deadline(cx).map(Err),
             ready => ready,
@@ -321,6 +336,7 @@ impl AsyncWrite for EdgeStream {
         {
             return Poll::Ready(Ok(only.len()));
         }
+        self.door.wrote(false);
         match Pin::new(&mut self.tcp).poll_write_vectored(cx, slices) {
             Poll::Pending => self.poll_deadline(cx).map(Err),
             ready => ready,
@@ -332,6 +348,8 @@ impl AsyncWrite for EdgeStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper asks once all that it has is written.
+        self.door.wrote(true);
         Pin::new(&mut self.tcp).poll_flush(cx)
     }
 

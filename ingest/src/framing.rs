@@ -71,6 +71,11 @@ impl Framing {
         self.part == Part::Head && (self.any || self.line_bytes > 0)
     }
 
+    /// Whether the next byte is a request's first.
+    pub fn is_between_requests(&self) -> bool {
+        self.part == Part::Head && !self.any && self.line_bytes == 0
+    }
+
     /// The next bytes of the connection.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`Server`] (`server`), `listen` | listens, accepts, drains |
 //! | `edge`, `framing` | one socket: timeouts, and what hyper lets through |
+//! | `door` | what cannot be stored is sent away unread |
 //! | `http` | requests and answers |
 //! | `core` | what one core has of its own: parser, decoders, buffers |
 //! | [`keys`] | project keys by moka |
@@ -32,6 +33,7 @@ mod budget;
 mod config;
 mod connections;
 mod core;
+mod door;
 mod edge;
 mod framing;
 pub mod health;

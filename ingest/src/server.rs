@@ -322,7 +322,8 @@ async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _perm
     let worker = &counted.0;
     let core = &worker.core;
     let conn = Conn::new(peer.ip(), &core.shared.config);
-    let stream = TokioIo::new(EdgeStream::new(stream, Rc::clone(&conn)));
+    let keeper = Rc::clone(core);
+    let stream = TokioIo::new(EdgeStream::new(stream, Rc::clone(&conn), keeper));
     let service = service_fn(|request| {
         let ambiguous = conn.begin();
         handle(Rc::clone(core), Rc::clone(&conn), request, ambiguous)

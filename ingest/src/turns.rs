@@ -207,6 +207,11 @@ impl Turns {
             && (self.inside.get() >= INSIDE_FREE || !self.waiting.borrow().order.is_empty())
     }
 
+    /// Whether so much waits that some may have to be sent away.
+    pub fn is_crowded(&self) -> bool {
+        self.waiting_bytes.get() > self.bytes_max / 4
+    }
+
     /// Whether nobody would gain by this one's queueing up.
     fn passes(&self, flow: Flow) -> bool {
         let mixed = match self.last.replace(Some(flow)) {

@@ -6,6 +6,7 @@
 //! | `body`, `payload` | read what it carries |
 //! | `imports` | whether an import may be stored |
 //! | `capture`, `report` | store it, and say what became of it |
+//! | `door` | what is said to those that are sent away unread |
 //! | `courtesy`, `cors`, `answer` | everything else that is answered, and how |
 
 mod answer;
@@ -13,6 +14,7 @@ mod body;
 mod capture;
 mod cors;
 mod courtesy;
+mod door;
 mod head;
 mod imports;
 mod payload;

@@ -5,6 +5,8 @@ use super::body::{declared, gather, overloaded};
 use super::capture::refused;
 use super::query::Query;
 use crate::budget::Share;
+use crate::core::Core;
+use crate::edge::Conn;
 use crate::metrics::Stage;
 use crate::turns::{Flow, REQUEST_BYTES, Turn};
 use bytes::Bytes;
@@ -42,13 +44,14 @@ pub async fn read(
         compression: Encoding::named(query.compression.as_deref())?,
         form: call.head.form,
     };
-    let flow = key.and_then(|key| known_flow(call, key.as_bytes()));
+    let flow = key.and_then(|key| known_flow(core, key.as_bytes()));
     admit(call, query, lane, flow, body)?;
     let mut share = core.shared.budget.share();
     let mut sent = Whole::Frame(Bytes::new());
     if call.parts.method != Method::GET {
         let started = call.now();
-        let judge = |beginning: &[u8], bytes| admit_to_queue(call, lane, flow, beginning, bytes);
+        let judge =
+            |beginning: &[u8], bytes| admit_to_queue(core, call.conn, lane, flow, beginning, bytes);
         sent = gather(body, call, &mut share, judge).await?;
         call.body_ended.set(true);
         call.took(Stage::Body, started);
@@ -59,7 +62,7 @@ pub async fn read(
         _ => sent_bytes,
     };
     // Once more: while this body came, others may have taken the room.
-    let flow = admit_to_queue(call, lane, flow, &sent, cost)?;
+    let flow = admit_to_queue(core, call.conn, lane, flow, &sent, cost)?;
     let keeps_up = core.shared.deps.pipeline.keeps_up(lane);
     let turn = core
         .turns
@@ -111,25 +114,25 @@ fn admit(
 }
 
 /// Whether a body of so many bytes that begins like this may queue up, and as whose.
-fn admit_to_queue(
-    call: &Call<'_>,
+pub fn admit_to_queue(
+    core: &Core,
+    conn: &Conn,
     lane: Lane,
     flow: Option<Flow>,
     beginning: &[u8],
     bytes: usize,
 ) -> Result<Flow, ApiError> {
-    let flow = flow.or_else(|| known_flow(call, key_of(beginning)?));
-    let flow = flow.unwrap_or_else(|| call.conn.flow());
+    let flow = flow.or_else(|| known_flow(core, key_of(beginning)?));
+    let flow = flow.unwrap_or_else(|| conn.flow());
     let cost = bytes + REQUEST_BYTES;
-    let admitted = call.core.turns.admit(lane, Some(flow), cost);
-    admitted.map_err(|_| overloaded(call.core))?;
+    let admitted = core.turns.admit(lane, Some(flow), cost);
+    admitted.map_err(|_| overloaded(core))?;
     Ok(flow)
 }
 
 /// The flow of a project by its key. While projects compete only keys that are known count, so that
 /// nobody gets more turns by more keys.
-fn known_flow(call: &Call<'_>, key: &[u8]) -> Option<Flow> {
-    let core = call.core;
+fn known_flow(core: &Core, key: &[u8]) -> Option<Flow> {
     let is_believed = !core.turns.is_contended()
         || std::str::from_utf8(key).is_ok_and(|key| {
             let lookup = core.shared.deps.keys.cached(key);

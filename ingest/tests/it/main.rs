@@ -16,6 +16,7 @@
 mod answers;
 mod client;
 mod cors;
+mod door;
 mod drain;
 mod encodings;
 mod endpoints;
