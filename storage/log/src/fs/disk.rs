@@ -170,3 +170,22 @@ impl DiskFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_no_fallocate_room_is_zeros_behind_what_is_there() {
+        let file = DiskFile(tempfile::tempfile().unwrap());
+        file.write_at(&mut [IoSlice::new(&[7; 100])], 0).unwrap();
+        for range in [100..150, 150..150, 150..200_000] {
+            file.fill_with_zeros(range.clone()).unwrap();
+            assert_eq!(file.len().unwrap(), range.end, "{range:?}");
+        }
+        let mut read = Vec::new();
+        file.read_at(&mut read, 300_000, 0).unwrap();
+        assert!(read[..100].iter().all(|byte| *byte == 7));
+        assert!(read[100..].iter().all(|byte| *byte == 0));
+    }
+}
