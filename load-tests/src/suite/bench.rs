@@ -1,7 +1,6 @@
 //! How long, where, on which CPUs; and one run of the generator.
 
 use super::Options;
-use super::ballast::Ballast;
 use super::server::{Server, Store};
 use crate::plan::Plan;
 use crate::run::{Progress, Stop, run_observed};
@@ -9,7 +8,6 @@ use crate::summary::Summary;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
-use std::cell::OnceCell;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -21,8 +19,6 @@ pub struct Bench<'a> {
     pub cpus: Cpus,
     /// How long and how often.
     pub effort: Effort,
-    /// Made when a log is first in memory.
-    ballast: OnceCell<Ballast>,
     stop: &'a Stop,
     say: &'a mut dyn FnMut(&str),
 }
@@ -44,8 +40,6 @@ pub struct Effort {
     pub exported_rows: u64,
     /// How often.
     pub export_rounds: usize,
-    /// Memory that is held for logs in it, in bytes.
-    pub held_bytes: u64,
 }
 
 /// The CPUs that we may use: servers get the first, the generator the rest.
@@ -71,7 +65,6 @@ impl Effort {
         soak: Duration::from_secs(600),
         exported_rows: 10_000_000,
         export_rounds: 3,
-        held_bytes: 6 << 30,
     };
     /// To see whether all works.
     const QUICK: Self = Self {
@@ -82,7 +75,6 @@ impl Effort {
         soak: Duration::from_secs(6),
         exported_rows: 200_000,
         export_rounds: 1,
-        held_bytes: 512 << 20,
     };
 }
 
@@ -110,7 +102,6 @@ impl<'a> Bench<'a> {
                 soak: options.soak.unwrap_or(effort.soak),
                 ..effort
             },
-            ballast: OnceCell::new(),
             stop,
             say,
         })
@@ -119,19 +110,6 @@ impl<'a> Bench<'a> {
     /// Tells how far we are.
     pub fn say(&mut self, text: &str) {
         (self.say)(text);
-    }
-
-    /// Sees to it that a log in memory has memory to grow into.
-    ///
-    /// # Errors
-    /// It is not there.
-    pub fn hold_memory(&self) -> Result<()> {
-        if self.ballast.get().is_none() {
-            let ballast = Ballast::hold(&self.options.memory_dir, self.effort.held_bytes)?;
-            // Nobody else sets it: a bench is one thread's.
-            let _ = self.ballast.set(ballast);
-        }
-        self.ballast.get().map_or(Ok(()), Ballast::settle)
     }
 
     /// An empty folder, removed when dropped.

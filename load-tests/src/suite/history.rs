@@ -25,7 +25,8 @@ impl Entry {
     /// Of a run.
     #[must_use]
     pub fn of(report: &Report) -> Self {
-        let figures = report.outcomes.iter().flat_map(|outcome| {
+        let run = report.outcomes.iter().filter(|it| it.origin.is_none());
+        let figures = run.flat_map(|outcome| {
             let of_case = outcome.figures.iter();
             of_case.map(|(name, value)| (format!("{}/{name}", outcome.name), *value))
         });

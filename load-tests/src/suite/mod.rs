@@ -9,16 +9,15 @@
 //! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`overload`],
 //!   [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
 //! - [`exports`]: rows out of the engine, by the [`exporter`].
-//! - [`ballast`]: memory that logs in memory grow into.
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`inserts`]: the engine without us, by inserts that the [`proxy`](crate::proxy) has recorded.
 //! - [`course`]: how many rows could be queried by when.
 //! - [`projects`]: a catalog with many of them.
 //! - [`outcome`]: what a case gave: a table, figures, a plot.
 //! - [`criterion`]: what the benches of single steps gave, for the same page.
+//! - [`kept`]: what other cases gave before.
 //! - [`results`], [`plot`], [`history`], [`machine`]: what is written of it.
 
-pub mod ballast;
 pub mod bare;
 pub mod bench;
 pub mod cases;
@@ -31,6 +30,7 @@ pub mod exports;
 pub mod growth;
 pub mod history;
 pub mod inserts;
+pub mod kept;
 pub mod latency;
 pub mod listener;
 pub mod machine;
@@ -54,7 +54,7 @@ use bench::Bench;
 use cases::CASES;
 use machine::Machine;
 use outcome::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub struct Options {
     pub server: PathBuf,
     /// This program, which is also the yardsticks.
     pub load: PathBuf,
-    /// A folder in memory; about 8 GiB of it are used at a time, and as much is held for logs.
+    /// A folder in memory; about 8 GiB of it are used at a time.
     pub memory_dir: PathBuf,
     /// A folder on the disk that is to be measured.
     pub disk_dir: PathBuf,
@@ -91,7 +91,7 @@ pub struct Options {
 }
 
 /// A run of the suite.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Where and when.
     pub machine: Machine,
@@ -132,12 +132,15 @@ pub fn suite(options: &Options, stop: &Stop, say: &mut dyn FnMut(&str)) -> Resul
     if let Some(dir) = &options.criterion {
         outcomes.extend(criterion::read(dir)?);
     }
-    let report = Report {
+    let mut report = Report {
         machine,
         command: options.command.clone(),
         quick: options.quick,
         outcomes,
     };
+    if !options.only.is_empty() {
+        kept::keep_others(&mut report, &options.out)?;
+    }
     results::write(options, &report)?;
     Ok(report)
 }

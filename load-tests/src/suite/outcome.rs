@@ -21,6 +21,18 @@ pub struct Outcome {
     pub figures: BTreeMap<String, f64>,
     /// A picture of it.
     pub plot: Option<Plot>,
+    /// Of which run it is, when that is not the page's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// When, and of what, something was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The commit.
+    pub commit: String,
+    /// The time in UTC.
+    pub date: String,
 }
 
 /// Lines over an axis.

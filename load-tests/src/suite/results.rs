@@ -93,6 +93,13 @@ pub fn page(report: &Report, plots: &str, has_history: bool) -> String {
 
 fn section(page: &mut String, outcome: &Outcome, plots: &str) {
     let _ = write!(page, "\n## {}\n\n{}", outcome.title, outcome.markdown());
+    if let Some(origin) = &outcome.origin {
+        let _ = write!(
+            page,
+            "\nMeasured at commit `{}`, {}.\n",
+            origin.commit, origin.date
+        );
+    }
     if outcome.plot.is_some() {
         let (title, name) = (&outcome.title, &outcome.name);
         let _ = write!(page, "\n![{title}]({plots}/{name}.svg)\n");

@@ -138,11 +138,6 @@ impl Server {
             Contestant::Ours { store, .. } => store,
             Contestant::Tape | Contestant::Drain => Store::Memory,
         })?;
-        if let Contestant::Ours { store, .. } = contestant
-            && store == Store::Memory
-        {
-            bench.hold_memory()?;
-        }
         let cpus = bench.cpus.server(contestant.cpus());
         let command = match contestant {
             Contestant::Ours { workers, .. } => {
