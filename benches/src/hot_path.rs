@@ -3,7 +3,7 @@
 use crate::requests::Workload;
 use anyhow::{Context, Result, anyhow};
 use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
-use millrace_pipeline::{Ack, Compression, Pipeline, PipelineOptions, Running};
+use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
 use millrace_rows::{Batch, EventRow, Lane, Micros, RowGroup, TeamId};
 use std::hint::black_box;
 use std::path::Path;
@@ -77,8 +77,7 @@ impl Parsing {
     pub fn once(&mut self) -> Result<()> {
         let batch = self.batch()?;
         let groups = black_box(batch).groups.into_iter();
-        self.parser
-            .recycle(groups.map(|group| group.bytes.into_block()));
+        self.parser.recycle(groups.map(|group| group.bytes));
         Ok(())
     }
 
@@ -126,7 +125,6 @@ impl Requests {
             queue_requests_max: 64,
             queue_bytes_max: 64 << 20,
             ack: Ack::Disk,
-            compression: Compression::Never,
         })?;
         Ok(Self {
             parsing: Parsing::of(workload.body(false)),
@@ -146,7 +144,9 @@ impl Requests {
     pub fn once(&mut self) -> Result<()> {
         let slot = self.pipeline.reserve(Lane::Live, self.parsing.body.len())?;
         let batch = self.parsing.batch()?;
-        let committed = self.runtime.block_on(slot.submit(batch))?;
+        let parser = &mut self.parsing.parser;
+        let submitted = slot.submit(batch, |spent| parser.recycle(spent));
+        let committed = self.runtime.block_on(submitted)?;
         self.parsing.parser.recycle(committed.spent);
         Ok(())
     }

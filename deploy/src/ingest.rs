@@ -11,7 +11,7 @@ use millrace_ingest::keys::Keys;
 use millrace_ingest::watermark::{Node, RunningNode};
 use millrace_ingest::{Allowances, Deps, Readiness, RunningAllowances, Server, ServerConfig};
 use millrace_pipeline::ship::{self, ShipOptions};
-use millrace_pipeline::{Compression, Pipeline, PipelineOptions, Running};
+use millrace_pipeline::{Pipeline, PipelineOptions, Running};
 use millrace_rows::SystemClock;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -73,7 +73,6 @@ impl Accepting {
             queue_requests_max: QUEUE_REQUESTS_MAX,
             queue_bytes_max: QUEUE_BYTES_MAX,
             ack: config.ack,
-            compression: Compression::default(),
         })
         .with_context(|| {
             format!(

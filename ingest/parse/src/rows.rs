@@ -1,8 +1,7 @@
 //! Rows, gathered by table and month.
 
 use millrace_rows::{
-    Batch, EventRow, Lane, Micros, Month, PersonUpdateRow, RejectedRow, RowBuffer, RowGroup,
-    RowKey, Table,
+    Batch, EventRow, Lane, Micros, Month, PersonUpdateRow, RejectedRow, RowGroup, RowKey, Table,
 };
 
 /// Keys of a group that are kept, at most.
@@ -31,7 +30,7 @@ impl Rows {
     /// Begins with a body of so many bytes; forgets rows of one that was refused halfway.
     pub fn start(&mut self, body_bytes: usize) {
         let refused = std::mem::take(&mut self.groups);
-        self.recycle(refused.into_iter().map(|group| group.bytes.into_block()));
+        self.recycle(refused.into_iter().map(|group| group.bytes));
         // Most requests are of one month, and rows are hardly longer than their JSON.
         self.bytes_expected = body_bytes;
         self.strides.clear();
@@ -51,7 +50,7 @@ impl Rows {
             }
         };
         if let Some(group) = self.groups.get_mut(at) {
-            row.append_to(group.bytes.end());
+            row.append_to(&mut group.bytes);
             note(group, self.strides.get_mut(at), row.key());
         }
     }
@@ -61,7 +60,7 @@ impl Rows {
     pub fn push_rejected(&mut self, row: &RejectedRow<'_>) {
         let at = self.group(Table::RejectedEvents, row.received_at);
         if let Some(group) = self.groups.get_mut(at) {
-            row.append_to(group.bytes.end());
+            row.append_to(&mut group.bytes);
             note(group, self.strides.get_mut(at), row.key());
         }
     }
@@ -71,7 +70,7 @@ impl Rows {
     pub fn push_person_update(&mut self, row: &PersonUpdateRow<'_>) {
         let at = self.group(Table::PersonUpdates, row.created_at);
         if let Some(group) = self.groups.get_mut(at) {
-            row.append_to(group.bytes.end());
+            row.append_to(&mut group.bytes);
             note(group, self.strides.get_mut(at), row.key());
         }
     }
@@ -106,14 +105,15 @@ impl Rows {
             .iter()
             .position(|group| group.table == table && group.month == month);
         known.unwrap_or_else(|| {
-            let spare = self.spare.pop().unwrap_or_default();
-            self.spare_bytes -= spare.capacity();
-            let bytes_expected = std::mem::take(&mut self.bytes_expected);
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            self.spare_bytes -= bytes.capacity();
+            bytes.clear();
+            bytes.reserve(std::mem::take(&mut self.bytes_expected));
             self.groups.push(RowGroup {
                 table,
                 month,
                 rows: 0,
-                bytes: RowBuffer::reusing(spare, bytes_expected),
+                bytes,
                 keys: Vec::with_capacity(KEYS_MAX),
             });
             self.strides.push(1);
@@ -172,7 +172,7 @@ mod tests {
         let batch = rows.finish(Lane::Live);
         let months: Vec<_> = batch.groups.iter().map(|g| (g.month.0, g.rows)).collect();
         assert_eq!(months, [(197_001, 4), (197_002, 2), (197_003, 1)]);
-        rows.recycle(batch.groups.into_iter().map(|it| it.bytes.into_block()));
+        rows.recycle(batch.groups.into_iter().map(|it| it.bytes));
         assert_eq!(rows.spare.len(), 3);
     }
 

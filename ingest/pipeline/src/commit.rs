@@ -9,15 +9,14 @@
 //! [`crate::Pipeline::failed`] tells the process to end. What is on disk is decided by recovery.
 
 use crate::Refusal;
-use crate::pace::Pace;
 use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
 use crate::tally::{Admission, SharedTally};
 use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender, oneshot};
 use metrics::{Counter, Histogram, counter, histogram};
-use millrace_log::block::{Compressor, store_in_place, store_into};
+use millrace_log::block::Compressor;
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
-use millrace_rows::{Month, RowBuffer, RowGroup, Table};
+use millrace_rows::{Month, RowGroup, Table};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,7 +60,6 @@ pub struct Lane {
     pub receiver: Receiver<Submission>,
     pub stop: Sender<Submission>,
     pub synced: watch::Sender<Position>,
-    pub pace: Arc<Pace>,
     pub tally: SharedTally,
     pub failed: Arc<AtomicBool>,
     pub failure: Arc<watch::Sender<Option<String>>>,
@@ -199,18 +197,11 @@ impl Committer {
     }
 
     fn store(&mut self, group: &Group) -> Result<Position, Refusal> {
-        let compresses = self.lane.pace.compresses(self.lane.log.handle().usage());
-        let sections = self.joiner.sections(
-            group.batches.iter().flat_map(|(groups, _)| groups),
-            compresses,
-        );
+        let groups = group.batches.iter().flat_map(|(groups, _)| groups);
+        let sections = self.joiner.sections(groups);
         if sections.is_empty() {
             return Ok(self.lane.log.handle().synced());
         }
-        let bytes = sections
-            .iter()
-            .map(|section| section.blocks.len() as u64)
-            .sum();
         match self.lane.log.append(&sections) {
             Ok(_) => {}
             // Nothing was written: the log is as good as before.
@@ -232,9 +223,7 @@ impl Committer {
         }
         let started = Instant::now();
         let position = self.lane.log.sync().map_err(|error| self.fail(&error))?;
-        let took = started.elapsed();
-        self.sync_seconds.record(took);
-        self.lane.pace.committed(bytes, took);
+        self.sync_seconds.record(started.elapsed());
         Ok(position)
     }
 
@@ -289,9 +278,7 @@ struct Joiner {
 struct Join {
     table: Table,
     month: Month,
-    rows: RowBuffer,
-    /// Whether `rows` is a block already; else `blocks` has them.
-    is_in_place: bool,
+    rows: Vec<u8>,
     blocks: Vec<u8>,
     header: SectionHeader,
 }
@@ -301,7 +288,6 @@ impl Joiner {
     fn sections<'a>(
         &'a mut self,
         groups: impl Iterator<Item = &'a PackedGroup>,
-        compresses: bool,
     ) -> Vec<Section<'a>> {
         self.joins.retain_mut(|join| {
             let used = join.header.rows > 0;
@@ -316,17 +302,12 @@ impl Joiner {
             }
         }
         for join in &mut self.joins {
-            join.is_in_place = !compresses && store_in_place(join.rows.as_block_mut());
-            if compresses {
-                self.compressor.compress_into(&join.rows, &mut join.blocks);
-            } else if !join.is_in_place {
-                store_into(&join.rows, &mut join.blocks);
-            }
+            self.compressor.compress_into(&join.rows, &mut join.blocks);
         }
         let joined = self.joins.iter().filter(|join| join.header.rows > 0);
         sections.extend(joined.map(|join| Section {
             header: &join.header,
-            blocks: join.blocks(),
+            blocks: &join.blocks,
         }));
         sections
     }
@@ -346,17 +327,8 @@ impl Join {
             table: group.table,
             month: group.month,
             rows: group.bytes.clone(),
-            is_in_place: false,
             blocks: Vec::new(),
             header: section_header(group),
-        }
-    }
-
-    fn blocks(&self) -> &[u8] {
-        if self.is_in_place {
-            self.rows.as_block()
-        } else {
-            &self.blocks
         }
     }
 
@@ -369,7 +341,7 @@ impl Join {
     }
 
     fn add(&mut self, group: &RowGroup) {
-        self.rows.end().extend_from_slice(&group.bytes);
+        self.rows.extend_from_slice(&group.bytes);
         self.header.rows += group.rows;
         self.header.uncompressed_bytes += group.bytes.len() as u64;
         let room = SAMPLE_KEYS_MAX.saturating_sub(self.header.keys.len());

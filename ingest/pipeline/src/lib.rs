@@ -11,7 +11,6 @@
 //! | [`Pipeline`] (`submit`) | sheds load before it costs anything |
 //! | [`Slot`] (`slot`) | one request: compresses large groups on the caller's core, waits for the commit |
 //! | `pack` | turns rows into ClickHouse blocks |
-//! | `pace` | whether compressing them pays |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
 //! | `mark` | waits until all that was submitted is shipped |
 //! | `metrics` | what is counted, in words |
@@ -30,7 +29,6 @@
 mod commit;
 mod mark;
 mod metrics;
-mod pace;
 mod pack;
 mod retention;
 mod room;
@@ -43,7 +41,6 @@ mod tally;
 mod threads;
 
 pub use millrace_log::Position;
-pub use pace::Compression;
 pub use retention::Retention;
 pub use room::Refusal;
 pub use slot::{Committed, Slot};

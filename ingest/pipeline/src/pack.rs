@@ -5,8 +5,8 @@
 //! are joined by the commit thread, as blocks of a few rows compress badly.
 
 use millrace_log::SectionHeader;
-use millrace_log::block::{self, Compressor, store_in_place, store_into};
-use millrace_rows::{RowBuffer, RowGroup};
+use millrace_log::block::Compressor;
+use millrace_rows::RowGroup;
 
 /// Groups of at least so many bytes are compressed by the caller. Below it a block of its own
 /// would cost more in headers and in ratio than the join saves.
@@ -14,9 +14,6 @@ const OWN_BLOCK_BYTES_MIN: usize = 64 * 1024;
 /// Keys kept per group and per section: a block is stored as a whole or not at all, so one would
 /// do, were it not for merges that fold a resent row into its later copy.
 pub const SAMPLE_KEYS_MAX: usize = 4;
-
-// A block's head is written into the room before the rows.
-const _: () = assert!(RowBuffer::HEAD_BYTES == block::HEAD_BYTES);
 
 /// One group on its way to the commit thread.
 #[derive(Debug)]
@@ -79,29 +76,15 @@ impl Packer {
     }
 
     /// Makes the group ready to travel. A row buffer that is no longer needed goes to `spent`.
-    pub fn pack(
-        &mut self,
-        mut group: RowGroup,
-        compresses: bool,
-        spent: &mut Vec<Vec<u8>>,
-    ) -> PackedGroup {
+    pub fn pack(&mut self, group: RowGroup, spent: &mut Vec<Vec<u8>>) -> PackedGroup {
         if group.bytes.len() < OWN_BLOCK_BYTES_MIN {
             return PackedGroup::Rows(group);
         }
         let header = section_header(&group);
-        if !compresses && store_in_place(group.bytes.as_block_mut()) {
-            let blocks = group.bytes.into_block();
-            return PackedGroup::Blocks { header, blocks };
-        }
         let mut blocks = self.free.pop().unwrap_or_default();
         blocks.clear();
-        if compresses {
-            self.compressor.compress_into(&group.bytes, &mut blocks);
-        } else {
-            blocks.reserve(group.bytes.len() + group.bytes.len() / 1_000);
-            store_into(&group.bytes, &mut blocks);
-        }
-        spent.push(group.bytes.into_block());
+        self.compressor.compress_into(&group.bytes, &mut blocks);
+        spent.push(group.bytes);
         PackedGroup::Blocks { header, blocks }
     }
 
@@ -116,13 +99,11 @@ impl Packer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millrace_log::block::{BLOCK_BYTES_MAX, decompress_into_vec};
+    use millrace_log::block::decompress_into_vec;
     use millrace_rows::{Micros, Month, RowKey, Table};
     use uuid::Uuid;
 
-    fn group(rows: &[u8], spent: Vec<u8>) -> RowGroup {
-        let mut bytes = RowBuffer::reusing(spent, rows.len());
-        bytes.end().extend_from_slice(rows);
+    fn group(bytes: Vec<u8>) -> RowGroup {
         let key = RowKey {
             id: Uuid::nil(),
             received_at: Micros(0),
@@ -137,34 +118,26 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_however_they_are_packed_and_whoever_had_their_buffers_before() {
+    fn rows_come_back_however_many_and_whoever_had_their_buffers_before() {
         let mut packer = Packer::new();
-        let mut buffers: Vec<Vec<u8>> = Vec::new();
+        let mut spent: Vec<Vec<u8>> = Vec::new();
         for round in 0..40_u8 {
-            let compresses = round % 3 == 0;
-            let bytes = [OWN_BLOCK_BYTES_MIN, BLOCK_BYTES_MAX, BLOCK_BYTES_MAX + 1, 7];
-            let rows = vec![round; bytes[usize::from(round % 4)]];
-            let packed = packer.pack(
-                group(&rows, buffers.pop().unwrap_or_default()),
-                compresses,
-                &mut buffers,
-            );
+            let lengths = [OWN_BLOCK_BYTES_MIN, 7, 1 << 20, OWN_BLOCK_BYTES_MIN + 1];
+            let rows = vec![round; lengths[usize::from(round % 4)]];
+            let mut bytes = spent.pop().unwrap_or_default();
+            bytes.clone_from(&rows);
+            let packed = packer.pack(group(bytes), &mut spent);
             assert_eq!(packed.uncompressed_bytes(), rows.len() as u64);
             match packed {
                 PackedGroup::Blocks { blocks, .. } => {
                     let mut read = Vec::new();
-                    decompress_into_vec(&blocks, &mut read, 2 * BLOCK_BYTES_MAX).unwrap();
+                    decompress_into_vec(&blocks, &mut read, 2 << 20).unwrap();
                     assert!(read == rows, "round {round}");
-                    // Either may have it next.
-                    if round % 2 == 0 {
-                        packer.recycle(blocks);
-                    } else {
-                        buffers.push(blocks);
-                    }
+                    packer.recycle(blocks);
                 }
                 PackedGroup::Rows(group) => {
-                    assert!(rows.len() < OWN_BLOCK_BYTES_MIN && *group.bytes == *rows);
-                    buffers.push(group.bytes.into_block());
+                    assert!(rows.len() < OWN_BLOCK_BYTES_MIN && group.bytes == rows);
+                    spent.push(group.bytes);
                 }
             }
         }

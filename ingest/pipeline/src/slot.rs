@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 pub struct Committed {
     /// The end of the group it was committed with; `None` with [`Ack::Memory`].
     pub position: Option<Position>,
-    /// The batch's row buffers, emptied, for reuse by the parser that made them.
+    /// What of the batch's row buffers was needed until now, for reuse by the parser that made them.
     pub spent: Vec<Vec<u8>>,
 }
 
@@ -56,10 +56,16 @@ impl Slot {
     /// The lane is known for sure only after parsing: when the batch's lane is not the reserved
     /// one, the place is exchanged first.
     ///
+    /// Row buffers that are not needed while it waits go to `reuse` before.
+    ///
     /// # Errors
     /// When the batch was not stored.
-    pub async fn submit(self, batch: Batch) -> Result<Committed, Refusal> {
-        self.store(batch, None).await
+    pub async fn submit(
+        self,
+        batch: Batch,
+        reuse: impl FnOnce(Vec<Vec<u8>>),
+    ) -> Result<Committed, Refusal> {
+        self.store(batch, None, reuse).await
     }
 
     /// The same for an import, whose events are counted when it is stored. If it is not, they go back.
@@ -70,14 +76,16 @@ impl Slot {
         self,
         batch: Batch,
         admission: Admission,
+        reuse: impl FnOnce(Vec<Vec<u8>>),
     ) -> Result<Committed, Refusal> {
-        self.store(batch, Some(admission)).await
+        self.store(batch, Some(admission), reuse).await
     }
 
     async fn store(
         mut self,
         batch: Batch,
         admission: Option<Admission>,
+        reuse: impl FnOnce(Vec<Vec<u8>>),
     ) -> Result<Committed, Refusal> {
         if batch.lane != self.lane {
             self = Pipeline(Arc::clone(&self.lanes)).reserve(batch.lane, self.bytes)?;
@@ -85,14 +93,14 @@ impl Slot {
         let lanes = Arc::clone(&self.lanes);
         let input = lanes.input(batch.lane);
         let mut spent = Vec::new();
-        let compresses = input.pace.compresses(input.log.usage());
         let groups = PACKER.with_borrow_mut(|packer| {
             batch
                 .groups
                 .into_iter()
-                .map(|group| packer.pack(group, compresses, &mut spent))
+                .map(|group| packer.pack(group, &mut spent))
                 .collect()
         });
+        reuse(spent);
         let (reply, answer) = oneshot::channel();
         let submission = match admission {
             None => Submission::Commit { groups, reply },
@@ -115,16 +123,16 @@ impl Slot {
         if lanes.ack == Ack::Memory && !self.queue.is_closed() {
             return Ok(Committed {
                 position: None,
-                spent,
+                spent: Vec::new(),
             });
         }
         let (position, groups) = answer.await.map_err(|_| Refusal::LogFailed)??;
+        let mut spent = Vec::new();
         PACKER.with_borrow_mut(|packer| {
             for group in groups {
                 match group {
-                    PackedGroup::Blocks { blocks, .. } if compresses => packer.recycle(blocks),
-                    PackedGroup::Blocks { blocks, .. } => spent.push(blocks),
-                    PackedGroup::Rows(group) => spent.push(group.bytes.into_block()),
+                    PackedGroup::Blocks { blocks, .. } => packer.recycle(blocks),
+                    PackedGroup::Rows(group) => spent.push(group.bytes),
                 }
             }
         });

@@ -1,7 +1,6 @@
 //! The way into a lane: reserve, submit, wait.
 
 use crate::commit::{self, CommitThread, Submission};
-use crate::pace::{Compression, Pace};
 use crate::retention::Retention;
 use crate::room::{Queue, Refusal, log_has_room};
 use crate::slot::Slot;
@@ -43,8 +42,6 @@ pub struct PipelineOptions {
     pub queue_bytes_max: usize,
     /// When a request is answered.
     pub ack: Ack,
-    /// Whether rows are compressed.
-    pub compression: Compression,
 }
 
 /// Why a pipeline could not start.
@@ -82,7 +79,6 @@ pub(crate) struct LaneInput {
     pub(crate) log: LogHandle,
     pub(crate) failed: Arc<AtomicBool>,
     pub(crate) shipped: watch::Receiver<Position>,
-    pub(crate) pace: Arc<Pace>,
     pub(crate) tally: SharedTally,
     pub(crate) retention: Arc<Retention>,
 }
@@ -259,7 +255,6 @@ fn open_lane(
     // One place more than requests: the order to stop.
     let (sender, receiver) = bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
-    let pace = Arc::new(Pace::new(options.compression));
     let tally = SharedTally::from(handle.opened_at());
     let retention = Arc::new(Retention::default());
     let thread = commit::start(commit::Lane {
@@ -268,7 +263,6 @@ fn open_lane(
         receiver,
         stop: sender.clone(),
         synced: synced_sender,
-        pace: Arc::clone(&pace),
         tally: tally.clone(),
         failed: Arc::clone(&failed),
         failure,
@@ -282,7 +276,6 @@ fn open_lane(
         log: handle.clone(),
         failed,
         shipped: shipped_receiver,
-        pace,
         tally,
         retention: Arc::clone(&retention),
     };

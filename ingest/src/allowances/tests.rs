@@ -5,7 +5,7 @@ use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     Actor, BootstrapOptions, Catalog, HistoricalGrant, HistoricalMigration, MigrationState,
 };
-use millrace_pipeline::{Ack, Compression, Pipeline, PipelineError, PipelineOptions, Running};
+use millrace_pipeline::{Ack, Pipeline, PipelineError, PipelineOptions, Running};
 use millrace_rows::{
     Batch, EventRow, Lane, Micros, Month, RowGroup, RowKey, SystemClock, Table, TeamId,
 };
@@ -115,7 +115,7 @@ impl Node {
         }
         let slot = self.pipeline.reserve(Lane::Historical, 1).unwrap();
         let batch = rows(self.team_id, events);
-        slot.submit_counted(batch, admission).await.unwrap();
+        slot.submit_counted(batch, admission, drop).await.unwrap();
         self.stored += events;
         Ok(())
     }
@@ -160,7 +160,6 @@ async fn open_log(dir: &Path) -> (Pipeline, Running) {
         queue_requests_max: 100,
         queue_bytes_max: 1 << 20,
         ack: Ack::Disk,
-        compression: Compression::default(),
     };
     let started = Instant::now();
     loop {
@@ -315,7 +314,7 @@ async fn many_at_once_get_all_there_is_and_not_one_more() {
                     Ok(admission) => {
                         let slot = pipeline.reserve(Lane::Historical, 1).unwrap();
                         let batch = rows(team_id, 7);
-                        slot.submit_counted(batch, admission).await.unwrap();
+                        slot.submit_counted(batch, admission, drop).await.unwrap();
                         stored += 7;
                     }
                     Err(ImportRefusal::Volume { .. }) => return stored,

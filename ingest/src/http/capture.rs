@@ -217,22 +217,22 @@ async fn commit(
         admission,
         fingerprint,
     } = admitted;
+    let reuse = |spent| core.parser.borrow_mut().recycle(spent);
     let committed = match admission {
-        None => slot.submit(batch).await?,
-        Some(admission) => slot.submit_counted(batch, admission).await?,
+        None => slot.submit(batch, reuse).await?,
+        Some(admission) => slot.submit_counted(batch, admission, reuse).await?,
     };
     core.shared.resends.remember(fingerprint);
     if let Some((key, team_id)) = unnoted {
         core.shared.deps.keys.note_first_event(&key, team_id);
     }
-    core.parser.borrow_mut().recycle(committed.spent);
+    reuse(committed.spent);
     Ok(())
 }
 
 /// Of a batch that is not stored.
 fn recycle(core: &Core, batch: Batch) {
-    let groups = batch.groups.into_iter();
-    let buffers = groups.map(|group| group.bytes.into_block());
+    let buffers = batch.groups.into_iter().map(|group| group.bytes);
     core.parser.borrow_mut().recycle(buffers);
 }
 

@@ -12,7 +12,7 @@ use millrace_ingest::{
     Allowances, Deps, Readiness, RunningAllowances, Server, ServerConfig, StartError,
 };
 use millrace_log::LogHandle;
-use millrace_pipeline::{Ack, Compression, LaneOutput, Pipeline, PipelineOptions, Running};
+use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Running};
 use millrace_rows::{Clock, Micros, TestClock};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -358,7 +358,6 @@ fn options(dir: &Path) -> Options {
             queue_requests_max: 1_000,
             queue_bytes_max: 256 << 20,
             ack: Ack::Disk,
-            compression: Compression::default(),
         },
         floor: None,
     }

@@ -130,8 +130,8 @@ fn table(disk: &[Logged], memory: &[f64], bare: &[Bare]) -> Outcome {
         ratio(of_bare, 1.0),
     ]);
     outcome.notes.push(
-        "250 events of 998 B a request, 16 connections. Rows are compressed where the disk is \
-         slower than the compressor, so log bytes may be a quarter of the events'."
+        "250 events of 998 B a request, 16 connections. Rows are compressed, so log bytes are \
+         about a quarter of the events'."
             .to_owned(),
     );
     outcome.figure("Millrace on disk: events_per_second", median(&events));

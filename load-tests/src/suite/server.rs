@@ -10,8 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Room for the log: a quarter of it is never reached in a run, past which rows are compressed
-/// whatever the disk.
+/// Room for the log: never reached in a run.
 const LOG_BYTES_MAX: &str = "64GiB";
 /// Nobody listens there: shipping costs nothing.
 const NOWHERE: &str = "http://127.0.0.1:9";

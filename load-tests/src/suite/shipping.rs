@@ -49,8 +49,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
         add(&mut outcome, store, &rounds);
     }
     outcome.notes.push(format!(
-        "250 events of 998 B a request, {} events/s due, one worker. Log in memory: its rows are \
-         sent stored; on disk: compressed where the disk is slow.",
+        "250 events of 998 B a request, {} events/s due, one worker.",
         grouped(EVENTS_PER_SECOND)
     ));
     Ok(outcome)

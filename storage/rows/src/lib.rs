@@ -31,7 +31,7 @@ mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use batch::{Batch, Lane, RowBuffer, RowGroup};
+pub use batch::{Batch, Lane, RowGroup};
 pub use clock::{Clock, SystemClock, TestClock};
 pub use event::EventRow;
 pub use ids::{Micros, Month, TeamId};

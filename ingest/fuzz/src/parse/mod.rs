@@ -39,7 +39,7 @@ pub fn parse(data: &[u8]) {
         for (parser, result) in [(parser, result), (portable, other)] {
             if let Ok(parsed) = result {
                 let groups = parsed.batch.groups.into_iter();
-                parser.recycle(groups.map(|group| group.bytes.into_block()));
+                parser.recycle(groups.map(|group| group.bytes));
             }
         }
     });

@@ -1,6 +1,6 @@
 //! A pipeline on a disk in memory, and who sends to it.
 
-use crate::{Ack, Compression, LaneOutput, Pipeline, PipelineOptions, Refusal, Running};
+use crate::{Ack, LaneOutput, Pipeline, PipelineOptions, Refusal, Running};
 use millrace_log::block::decompress_into_vec;
 use millrace_log::fs::Fs;
 use millrace_log::testing::MemoryFs;
@@ -43,7 +43,6 @@ impl Stage {
             queue_requests_max: 16,
             queue_bytes_max: 1 << 20,
             ack,
-            compression: Compression::Never,
         };
         let disk: Arc<dyn Fs> = Arc::new(fs.clone());
         let (pipeline, mut running) = Pipeline::start_on(&disk, &options).unwrap();
@@ -87,7 +86,7 @@ pub fn send(pipeline: &Pipeline, client: u8, rows: u8) -> Vec<Sent> {
 
 pub fn send_one(pipeline: &Pipeline, row: Row) -> Result<Option<Position>, Refusal> {
     let slot = pipeline.reserve(Lane::Live, row.len())?;
-    let committed = block_on(slot.submit(batch(Lane::Live, row)))?;
+    let committed = block_on(slot.submit(batch(Lane::Live, row), drop))?;
     Ok(committed.position)
 }
 

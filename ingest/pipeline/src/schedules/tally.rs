@@ -35,7 +35,7 @@ fn what_is_acknowledged_was_counted_and_what_is_not_stored_goes_back() {
                         return;
                     };
                     let batch = batch(Lane::Historical, [client, 0]);
-                    if block_on(slot.submit_counted(batch, admission)).is_ok() {
+                    if block_on(slot.submit_counted(batch, admission, drop)).is_ok() {
                         let all = acknowledged.fetch_add(EVENTS, Ordering::Relaxed) + EVENTS;
                         let counted = pipeline.tally().events.get(&TEAM).copied();
                         assert!(counted.unwrap_or(0) >= all);

@@ -2,9 +2,7 @@
 
 use millrace_log::block::decompress_into_vec;
 use millrace_log::{LogHandle, Position};
-use millrace_pipeline::{
-    Ack, Compression, LaneOutput, Pipeline, PipelineOptions, Refusal, Running,
-};
+use millrace_pipeline::{Ack, LaneOutput, Pipeline, PipelineOptions, Refusal, Running};
 use millrace_rows::{Batch, Lane, Micros, Month, RowGroup, RowKey, Table};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -27,7 +25,6 @@ fn options(dir: &TempDir) -> PipelineOptions {
         queue_requests_max: 8,
         queue_bytes_max: 1 << 20,
         ack: Ack::Disk,
-        compression: Compression::default(),
     }
 }
 
@@ -90,7 +87,7 @@ fn sections(log: &LogHandle) -> Vec<(String, u32, u32, Vec<u8>)> {
 
 pub async fn store(fixture: &Fixture, batch: Batch) -> Result<Option<Position>, Refusal> {
     let slot = fixture.pipeline.reserve(Lane::Live, batch.bytes())?;
-    Ok(slot.submit(batch).await?.position)
+    Ok(slot.submit(batch, drop).await?.position)
 }
 
 #[tokio::test]

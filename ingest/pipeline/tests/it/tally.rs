@@ -3,7 +3,7 @@
 
 use crate::commit::{NOVEMBER, batch, group, start};
 use millrace_log::{LogHandle, Position};
-use millrace_pipeline::{Admission, Compression, Pipeline, PipelineOptions, Refusal, Running};
+use millrace_pipeline::{Admission, Pipeline, PipelineOptions, Refusal, Running};
 use millrace_rows::{EventRow, Lane, Micros, Month, RowGroup, Table, TeamId};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,7 +46,7 @@ async fn import(pipeline: &Pipeline, team_id: TeamId, count: u32) -> Position {
     ];
     let slot = pipeline.reserve(Lane::Historical, 100).unwrap();
     let (admission, purse) = admission(team_id, u64::from(count));
-    let stored = slot.submit_counted(batch(Lane::Historical, groups), admission);
+    let stored = slot.submit_counted(batch(Lane::Historical, groups), admission, drop);
     let position = stored.await.unwrap().position.unwrap();
     assert_eq!(purse.load(Ordering::Acquire), 0);
     position
@@ -66,7 +66,10 @@ async fn what_is_acknowledged_is_counted_with_the_position_up_to_which_it_is() {
     // Refused events of an import move the position and count for nothing.
     let slot = pipeline.reserve(Lane::Historical, 100).unwrap();
     let refused = vec![group(Table::RejectedEvents, NOVEMBER, 1, b"x")];
-    let stored = slot.submit(batch(Lane::Historical, refused)).await.unwrap();
+    let stored = slot
+        .submit(batch(Lane::Historical, refused), drop)
+        .await
+        .unwrap();
     assert_eq!(Some(pipeline.tally().counted_to), stored.position);
     assert_eq!(pipeline.tally().events, tally.events);
     fixture.running.stop();
@@ -91,7 +94,7 @@ async fn what_is_not_stored_goes_back() {
         let rows = vec![group(Table::Events, NOVEMBER, 1, &noise)];
         let (admission, purse) = admission(TEAM, 9);
         match slot
-            .submit_counted(batch(Lane::Historical, rows), admission)
+            .submit_counted(batch(Lane::Historical, rows), admission, drop)
             .await
         {
             Ok(_) => stored += 9,
@@ -120,7 +123,6 @@ fn reopen(dir: &Path) -> (Pipeline, Running, LogHandle) {
         queue_requests_max: 8,
         queue_bytes_max: 1 << 20,
         ack: millrace_pipeline::Ack::Disk,
-        compression: Compression::default(),
     })
     .unwrap();
     let mut outputs = running.take_outputs();

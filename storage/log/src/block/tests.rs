@@ -1,33 +1,13 @@
 //! Blocks are what ClickHouse reads, read back whole, and no damage passes.
 
 use super::read::split_block;
+use super::write::COMPRESSED_ROWS_BYTES_MAX;
 use super::*;
 
 fn compressed(rows: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     Compressor::new().compress_into(rows, &mut out);
     out
-}
-
-#[test]
-fn rows_are_stored_where_they_lie_as_they_are_elsewhere() {
-    for bytes in [1, 1_000, BLOCK_BYTES_MAX] {
-        let mut stored = Vec::new();
-        store_into(&vec![7; bytes], &mut stored);
-        let mut block = vec![7; HEAD_BYTES + bytes];
-        assert!(store_in_place(&mut block));
-        assert!(block == stored, "{bytes} bytes");
-    }
-    for bytes in [
-        0,
-        HEAD_BYTES - 1,
-        HEAD_BYTES,
-        HEAD_BYTES + BLOCK_BYTES_MAX + 1,
-    ] {
-        let mut block = vec![7; bytes];
-        assert!(!store_in_place(&mut block), "{bytes} bytes");
-        assert!(block.iter().all(|byte| *byte == 7));
-    }
 }
 
 #[test]
@@ -56,8 +36,8 @@ fn large_input_is_cut_into_blocks_that_read_back() {
         1,
         15,
         1000,
-        BLOCK_BYTES_MAX,
-        BLOCK_BYTES_MAX + 1,
+        COMPRESSED_ROWS_BYTES_MAX,
+        COMPRESSED_ROWS_BYTES_MAX + 1,
         3 << 20,
     ] {
         let rows: Vec<u8> = (0..bytes).map(|i| ((i * i) >> 7) as u8).collect();
@@ -69,7 +49,7 @@ fn large_input_is_cut_into_blocks_that_read_back() {
             rest = split_block(rest).unwrap().1;
             blocks += 1;
         }
-        assert_eq!(blocks, bytes.div_ceil(BLOCK_BYTES_MAX));
+        assert_eq!(blocks, bytes.div_ceil(COMPRESSED_ROWS_BYTES_MAX));
         let mut back = Vec::new();
         decompress_into_vec(&run[1..], &mut back, bytes).unwrap();
         assert!(back == rows, "{bytes} bytes read back");

@@ -1,20 +1,21 @@
-//! Rows become a run of blocks, compressed or as they are.
+//! Rows become a run of compressed blocks.
 
-use super::head::{BLOCK_BYTES_MAX, HEAD_BYTES, METHOD_LZ4, METHOD_NONE, head_of, seal};
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use super::head::{BLOCK_BYTES_MAX, METHOD_LZ4, METHOD_NONE, head_of, seal};
+use lz4::block::{CompressionMode, compress_bound, compress_to_buffer};
+
+/// Rows in one compressed block. Up to here LZ4 looks matches up in a table of half the size,
+/// and both lie in the first cache: 1.3 times as fast as blocks of 1 MiB, for a tenth more bytes.
+pub(super) const COMPRESSED_ROWS_BYTES_MAX: usize = 64 << 10;
+/// How soon LZ4 gives up where it finds nothing: 1 looks at most bytes. 4 is 1.3 times as fast
+/// for 4 % more bytes; 8 is hardly faster than that and makes 6 % more.
+const ACCELERATION: i32 = 4;
 
 /// What a compressor keeps between calls, so that the steady state does not allocate.
+#[derive(Debug)]
 pub struct Compressor {
-    table: CompressTable,
     /// Room for the worst case of one block. Compressing here and copying the little that comes
     /// out is cheaper than zeroing the worst case at the end of the output each time.
     scratch: Vec<u8>,
-}
-
-impl std::fmt::Debug for Compressor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compressor").finish_non_exhaustive()
-    }
 }
 
 impl Default for Compressor {
@@ -24,53 +25,42 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// A compressor for blocks of any size.
+    /// A compressor for rows of any size.
     #[must_use]
     pub fn new() -> Self {
+        let room = compress_bound(COMPRESSED_ROWS_BYTES_MAX).unwrap_or(0);
         Self {
-            table: CompressTable::large(),
-            scratch: vec![0; get_maximum_output_size(BLOCK_BYTES_MAX)],
+            scratch: vec![0; room],
         }
     }
 
-    /// Appends `rows` to `out` as a run of blocks of at most [`BLOCK_BYTES_MAX`] uncompressed
-    /// bytes each; nothing for no rows.
+    /// Appends `rows` to `out` as a run of blocks of at most 64 KiB of rows each; nothing for no
+    /// rows.
     pub fn compress_into(&mut self, rows: &[u8], out: &mut Vec<u8>) {
-        for piece in rows.chunks(BLOCK_BYTES_MAX) {
+        for piece in rows.chunks(COMPRESSED_ROWS_BYTES_MAX) {
             self.compress_block(piece, out);
         }
     }
 
     fn compress_block(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        let mode = CompressionMode::FAST(ACCELERATION);
         // It fails only for want of room, and there is room for the worst case.
-        let compressed =
-            compress_into_with_table(piece, &mut self.scratch, &mut self.table).unwrap_or(0);
-        let data = self.scratch.get(..compressed).unwrap_or_default();
-        put_block(METHOD_LZ4, data, piece.len(), out);
+        let packed = compress_to_buffer(piece, Some(mode), false, &mut self.scratch)
+            .ok()
+            .and_then(|bytes| self.scratch.get(..bytes));
+        match packed {
+            Some(data) => put_block(METHOD_LZ4, data, piece.len(), out),
+            None => put_block(METHOD_NONE, piece, piece.len(), out),
+        }
     }
 }
 
-/// Appends `rows` to `out` as a run of blocks that hold them as they are: some four times the
-/// bytes of [`Compressor::compress_into`] for a twentieth of its work.
+/// Appends `rows` to `out` as a run of blocks that hold them as they are. Such lie in logs of before,
+/// and are read; nobody writes them any more but tests.
 pub fn store_into(rows: &[u8], out: &mut Vec<u8>) {
     for piece in rows.chunks(BLOCK_BYTES_MAX) {
         put_block(METHOD_NONE, piece, piece.len(), out);
     }
-}
-
-/// The same without moving the rows: they lie in `block` behind [`HEAD_BYTES`] of room, where the
-/// head is written. `false` if there are none, or more than a block may have; then nothing was done.
-#[must_use]
-pub fn store_in_place(block: &mut [u8]) -> bool {
-    let Some((head, data)) = block.split_first_chunk_mut::<HEAD_BYTES>() else {
-        return false;
-    };
-    if data.is_empty() || data.len() > BLOCK_BYTES_MAX {
-        return false;
-    }
-    *head = head_of(METHOD_NONE, data.len(), data.len());
-    seal(block);
-    true
 }
 
 fn put_block(method: u8, data: &[u8], uncompressed_bytes: usize, out: &mut Vec<u8>) {
