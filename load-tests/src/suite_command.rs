@@ -30,7 +30,7 @@ pub struct SuiteArgs {
     /// A second or less per figure, to see whether all works; not kept in the history.
     #[arg(long)]
     pub quick: bool,
-    /// How long the case `soak` takes; ten minutes by default.
+    /// How long the cases `soak` and `flood` take; ten minutes by default.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub soak: Option<Duration>,
     /// A folder in memory for logs; some 8 GB are written there at a time.

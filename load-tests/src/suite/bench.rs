@@ -34,7 +34,7 @@ pub struct Effort {
     pub window: Duration,
     /// Events that are followed until they can be queried.
     pub shipped_events: u64,
-    /// Length of the soak.
+    /// Length of the soak and of the flood.
     pub soak: Duration,
     /// Rows that are exported at once.
     pub exported_rows: u64,

@@ -6,7 +6,7 @@ use super::outcome::Outcome;
 use super::server::Contestant::{self, Drain, Ours, Tape};
 use super::server::Store;
 use super::throughput::{self, Load};
-use super::{disk, exports, latency, memory, neighbour, overload, shipping, soak, visible};
+use super::{disk, exports, flood, latency, memory, neighbour, overload, shipping, soak, visible};
 use crate::plan::Compression;
 use anyhow::Result;
 
@@ -33,6 +33,7 @@ enum Kind {
     Neighbour,
     Memory,
     Soak,
+    Flood,
     Growth(Grows),
 }
 
@@ -65,7 +66,7 @@ const GZIP: Load = Load {
 };
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 20] = [
+pub const CASES: [Case; 21] = [
     case(
         "batches",
         "250 events of 998 B a request",
@@ -134,6 +135,11 @@ pub const CASES: [Case; 20] = [
     case("memory", "Resident memory", Kind::Memory),
     case("soak", "Resident memory over a long load", Kind::Soak),
     case(
+        "flood",
+        "Ten times the highest rate for a long time, while events are shipped",
+        Kind::Flood,
+    ),
+    case(
         "connections",
         "Cost by connections",
         Kind::Growth(Grows::Connections),
@@ -177,6 +183,7 @@ impl Case {
             Kind::Neighbour => neighbour::measure(bench),
             Kind::Memory => memory::measure(bench),
             Kind::Soak => soak::measure(bench),
+            Kind::Flood => flood::measure(bench),
             Kind::Growth(grows) => growth::measure(bench, grows),
         }?;
         self.name.clone_into(&mut outcome.name);

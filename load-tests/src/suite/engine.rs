@@ -69,9 +69,22 @@ impl Engine {
     /// # Errors
     /// The server does not start.
     pub fn server(&self, bench: &Bench<'_>, contestant: Contestant) -> Result<(Server, Plan)> {
+        self.server_with_log(bench, contestant, LOG_BYTES_MAX)
+    }
+
+    /// The same with another room for the log.
+    ///
+    /// # Errors
+    /// As [`Self::server`].
+    pub fn server_with_log(
+        &self,
+        bench: &Bench<'_>,
+        contestant: Contestant,
+        log_bytes_max: &str,
+    ) -> Result<(Server, Plan)> {
         let beside = Beside {
             clickhouse: Some(&self.clickhouse),
-            log_bytes_max: Some(LOG_BYTES_MAX),
+            log_bytes_max: Some(log_bytes_max),
             ..Beside::default()
         };
         let server = Server::start_beside(bench, contestant, beside)?;

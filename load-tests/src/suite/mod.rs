@@ -7,7 +7,7 @@
 //! - [`bench`](mod@bench): how long, where and on which CPUs; one run of the generator.
 //! - [`server`], [`engine`]: the children, and [`listener`]: what they share.
 //! - [`throughput`], [`disk`], [`latency`], [`shipping`], [`visible`], [`overload`],
-//!   [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
+//!   [`flood`], [`neighbour`], [`memory`], [`soak`], [`growth`]: one kind of case each.
 //! - [`exports`]: rows out of the engine, by the [`exporter`].
 //! - [`bare`]: the disk without us: append and fdatasync.
 //! - [`inserts`]: the engine without us, by inserts that the [`proxy`](crate::proxy) has recorded.
@@ -27,6 +27,7 @@ pub mod disk;
 pub mod engine;
 pub mod exporter;
 pub mod exports;
+pub mod flood;
 pub mod growth;
 pub mod history;
 pub mod inserts;

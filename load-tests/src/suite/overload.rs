@@ -99,7 +99,7 @@ fn recovery_seconds(points: &[Point], p99_us_before: f64) -> f64 {
 
 /// Events stored a second, by when they were answered: a generator that is behind its schedule would
 /// otherwise not have sent in the window what was due in it.
-fn stored_per_second(run: &Summary) -> f64 {
+pub(super) fn stored_per_second(run: &Summary) -> f64 {
     let window = run.series.points.iter().filter(|it| it.at_seconds >= 0.0);
     let (events, seconds) = window.fold((0.0, 0.0), |(events, seconds), point| {
         (
@@ -112,7 +112,7 @@ fn stored_per_second(run: &Summary) -> f64 {
 
 /// Resident mebibytes: the most under overload, and the median of its last third less that of
 /// its middle one.
-fn memory(overload: &Summary) -> (f64, f64) {
+pub(super) fn memory(overload: &Summary) -> (f64, f64) {
     let rss: Vec<f64> = overload
         .resources
         .iter()

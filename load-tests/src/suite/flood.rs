@@ -1,0 +1,114 @@
+//! Ten times the highest rate for ten minutes, while events are shipped: the log fills up, and then
+//! only what ClickHouse takes can be stored.
+//!
+//! Whoever is not told 503 is told the truth: in the end there are as many rows in ClickHouse as
+//! events were acknowledged.
+
+use super::bench::Bench;
+use super::engine::Engine;
+use super::outcome::Outcome;
+use super::overload::{memory, stored_per_second};
+use super::server::{Contestant, Server};
+use crate::plan::{Mode, Plan};
+use crate::report::grouped;
+use crate::summary::Summary;
+use anyhow::Result;
+use std::time::{Duration, Instant};
+
+const CONNECTIONS: u16 = 1_024;
+/// Connections of the closed loop that finds the highest rate.
+const CONNECTIONS_PEAK: u16 = 64;
+const TIMES: f64 = 10.0;
+/// Room for the log: full within half a minute.
+const LOG_BYTES_MAX: &str = "2GiB";
+/// How often tables are emptied, as nobody has the room for ten minutes of events.
+const EMPTY_AFTER: Duration = Duration::from_secs(30);
+
+/// One run, as long as the soak.
+///
+/// # Errors
+/// A server or the engine does not start, or a run fails.
+pub fn measure(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let engine = Engine::start(
+        bench,
+        &bench.cpus.beside_engine(Contestant::OURS.cpus()).engine,
+    )?;
+    let (server, plan) = engine.server_with_log(bench, Contestant::OURS, LOG_BYTES_MAX)?;
+    let peak = bench.run(&Plan {
+        connections: CONNECTIONS_PEAK,
+        mode: Mode::Closed,
+        ..plan.clone()
+    })?;
+    let events_per_second = (peak.events_per_second * TIMES).max(1.0);
+    bench.say(&format!(
+        "  {} events/s in a closed loop; {} for {} s",
+        grouped(peak.events_per_second),
+        grouped(events_per_second),
+        bench.effort.soak.as_secs()
+    ));
+    let mut emptied = Instant::now();
+    let flood = Plan {
+        connections: CONNECTIONS,
+        mode: Mode::Open { events_per_second },
+        duration: bench.effort.soak,
+        ..plan
+    };
+    let flooded = bench.run_observed(&flood, &mut |_| {
+        if emptied.elapsed() >= EMPTY_AFTER {
+            emptied = Instant::now();
+            // An engine that died shows in what is not shipped.
+            let _ = engine.empty();
+        }
+    })?;
+    let acknowledged = peak.run.acknowledged_events + flooded.run.acknowledged_events;
+    let (caught_up, rows) = shipped(bench, &server, acknowledged)?;
+    let surplus = rows - acknowledged as f64;
+    Ok(outcome(&peak, &flooded, caught_up, surplus))
+}
+
+/// How long it takes until all is in ClickHouse, and how many rows were sent there in the end.
+fn shipped(bench: &Bench<'_>, server: &Server, acknowledged: u64) -> Result<(Duration, f64)> {
+    let ended = Instant::now();
+    server.wait_until_shipped(bench, acknowledged)?;
+    Ok((
+        ended.elapsed(),
+        server.metric("millrace_insert_rows_total")?,
+    ))
+}
+
+fn outcome(peak: &Summary, flooded: &Summary, caught_up: Duration, surplus: f64) -> Outcome {
+    let (most, growth) = memory(flooded);
+    let refused = flooded.refusal.count;
+    let others = flooded.window.failed_requests.saturating_sub(refused);
+    let mut outcome = Outcome::with_columns(&["Millrace, one worker", "value"]);
+    for (name, value, places) in [
+        (
+            "highest rate, closed loop: events/s",
+            peak.events_per_second,
+            0,
+        ),
+        ("stored: events/s", stored_per_second(flooded), 0),
+        ("refused: requests", refused as f64, 0),
+        ("other failures: requests", others as f64, 0),
+        ("503, p50: ms", flooded.refusal.p50_us / 1e3, 1),
+        ("503, p99: ms", flooded.refusal.p99_us / 1e3, 1),
+        ("resident, most: MiB", most, 0),
+        ("resident, last third less middle: MiB", growth, 1),
+        ("all shipped after: seconds", caught_up.as_secs_f64(), 1),
+        ("shipped and not acknowledged: events", surplus, 0),
+    ] {
+        let (row, unit) = name.rsplit_once(": ").unwrap_or((name, ""));
+        outcome.row([format!("{row} ({unit})"), format!("{value:.places$}")]);
+        outcome.figure(name, value);
+    }
+    outcome.notes.push(format!(
+        "{:.0} s of requests of 250 events over {CONNECTIONS} connections, {TIMES} times the \
+         highest rate due, while the embedded engine takes what is stored; log in memory, \
+         {LOG_BYTES_MAX} of room.",
+        flooded.window_seconds
+    ));
+    if let Some(failure) = &flooded.first_failure {
+        outcome.notes.push(format!("The first failure: {failure}"));
+    }
+    outcome
+}
