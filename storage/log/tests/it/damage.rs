@@ -32,6 +32,17 @@ fn small_log() -> (Vec<NamedBytes>, Vec<Vec<OwnedSection>>) {
     (paths.into_iter().map(read).collect(), whole)
 }
 
+/// A log that goes on, and its disk.
+fn log_of_three_frames() -> (MemoryFs, Log) {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    for seed in 0..3 {
+        append(&mut log, seed, 100);
+    }
+    log.sync().unwrap();
+    (fs, log)
+}
+
 fn disk_with(files: &[NamedBytes]) -> MemoryFs {
     let fs = MemoryFs::new();
     for (path, bytes) in files {
@@ -98,12 +109,7 @@ fn damage_in_the_middle_is_kept_in_quarantine_and_passed_over() {
 
 #[test]
 fn damage_while_running_is_told_and_can_be_passed() {
-    let fs = MemoryFs::new();
-    let (mut log, _) = open(&fs);
-    for seed in 0..3 {
-        append(&mut log, seed, 100);
-    }
-    log.sync().unwrap();
+    let (fs, log) = log_of_three_frames();
     let frames = read_from(&log.handle(), Position::FIRST);
     let path = segment_paths(&fs, Path::new(DIR)).remove(0);
     let mut bytes = fs.read(&path).unwrap();
@@ -134,12 +140,7 @@ fn damage_while_running_is_told_and_can_be_passed() {
 
 #[test]
 fn sections_that_are_read_into_one_buffer_are_each_proven() {
-    let fs = MemoryFs::new();
-    let (mut log, _) = open(&fs);
-    for seed in 0..3 {
-        append(&mut log, seed, 100);
-    }
-    log.sync().unwrap();
+    let (fs, log) = log_of_three_frames();
     let frames = read_from(&log.handle(), Position::FIRST);
     let sections = || frames.iter().flat_map(|(frame, _)| &frame.sections);
     let whole: Vec<u8> = frames
