@@ -2,6 +2,7 @@
 //! way must hold up neither events nor the API.
 
 use crate::admin;
+use crate::background::give_way;
 use crate::config::Config;
 use crate::{open, secret_key};
 use anyhow::Context;
@@ -45,6 +46,8 @@ impl Exports {
         std::thread::Builder::new()
             .name("exports".to_owned())
             .spawn(move || {
+                // Threads that are made from here have it, too.
+                give_way();
                 if let Err(error) = serve(&config, &secret_key, &clickhouse, &stopped) {
                     tracing::error!(error = format!("{error:#}"), "batch exports do not run");
                 }

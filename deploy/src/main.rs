@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod background;
 mod bootstrap;
 mod cli;
 mod commands;

@@ -1,6 +1,7 @@
 //! Persons and groups as a part of the process: on a thread and a runtime of their own, as large
 //! steps must hold up neither the API nor exports.
 
+use crate::background::give_way;
 use crate::config::Config;
 use crate::open;
 use anyhow::Context;
@@ -34,6 +35,8 @@ impl Persons {
         std::thread::Builder::new()
             .name("persons".to_owned())
             .spawn(move || {
+                // Threads that are made from here have it, too.
+                give_way();
                 if let Err(error) = serve(&config, clickhouse, &stopped) {
                     tracing::error!(error = format!("{error:#}"), "persons are not kept");
                 }

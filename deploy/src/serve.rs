@@ -1,6 +1,7 @@
 //! The modes that stay: builds the parts, prints where they are, waits, drains.
 
 use crate::admin::Admin;
+use crate::background::give_way;
 use crate::config::Config;
 use crate::credentials::{Banner, Credentials};
 use crate::exports::Exports;
@@ -55,6 +56,7 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(BACKGROUND_THREADS)
         .thread_name("background")
+        .on_thread_start(give_way)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
