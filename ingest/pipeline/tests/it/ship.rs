@@ -6,7 +6,7 @@ use millrace_log::Section;
 use millrace_pipeline::ship::Limits;
 use millrace_rows::EventRow;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is synced when a segment is made.
 const SEGMENT_HEADER_BYTES: u64 = 64;
@@ -151,6 +151,44 @@ async fn rows_wait_while_clickhouse_is_away_and_tables_are_made_when_it_is_back(
     writer.settled().await;
     assert_eq!(database.counts().await, (150, 150));
     shipping.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_after_a_lost_checkpoint_is_sent_together_after_a_restart() {
+    let (engine, name) = (shared(), "ship_lost_checkpoint");
+    let database = Database::on(engine, name);
+    database.migrate().await;
+    let nowhere = Database::behind(engine, name, "http://127.0.0.1:1", Duration::from_secs(1));
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = dir.path().join("live/checkpoint");
+    let mut rows = 0;
+    for frames in [1, 20] {
+        let (mut writer, shipping) = start(dir.path(), &nowhere, LIMITS);
+        writer.continue_from(rows);
+        let patience = Instant::now() + Duration::from_secs(10);
+        while !checkpoint.exists() && Instant::now() < patience {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        for _ in 0..frames {
+            writer.write(&TIMES[..1], 10, b"{}");
+        }
+        rows = writer.rows();
+        shipping.crash().await;
+        if frames == 1 && checkpoint.exists() {
+            std::fs::remove_file(&checkpoint).unwrap();
+        }
+    }
+    let limits = Limits {
+        age_recent: Duration::from_secs(3_600),
+        ..LIMITS
+    };
+    let (_writer, shipping) = start(dir.path(), &database, limits);
+    shipping.stop().await;
+    assert_eq!(database.counts().await, (210, 210));
+    // The frame that the lost checkpoint may have sent is asked for alone; the others cannot have been.
+    let parts =
+        "SELECT count() FROM system.parts WHERE database = '{db}' AND table = 'events' AND active";
+    assert_eq!(database.number(parts).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,10 +26,15 @@ impl<K: Sink> Shipper<K> {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ShipError> {
         let log = output.log;
-        let plan = open_plan(&options, &log).await?;
+        let loaded = load_plan(&options, &log).await?;
+        let is_new = loaded.is_none();
+        let plan = loaded.unwrap_or_else(|| {
+            let salt = Uuid::new_v4().as_fields().0;
+            Plan::new(options.limits, salt, log.start(), log.opened_at())
+        });
         let lane = output.lane.name();
         let prefix = format!("{}-{:08x}-{lane}", options.node, plan.salt());
-        Ok(Self {
+        let mut shipper = Self {
             context: Arc::new(Context {
                 lane,
                 prefix,
@@ -56,25 +61,30 @@ impl<K: Sink> Shipper<K> {
             ask_not_before: Instant::now(),
             targets: HashSet::new(),
             oldest: gauge!("millrace_unshipped_age_seconds", "lane" => lane),
-        })
+        };
+        if is_new {
+            // Not only before the first insert: after a restart until then, all that had come would be
+            // suspect, and be asked for and sent section by section.
+            shipper.remember().await?;
+        }
+        Ok(shipper)
     }
 }
 
-async fn open_plan(
+/// The plan of the checkpoint; `None` if there is none.
+async fn load_plan(
     options: &ShipOptions,
     log: &LogHandle,
-) -> Result<Plan<FrameSection>, ShipError> {
+) -> Result<Option<Plan<FrameSection>>, ShipError> {
     let to_load = log.clone();
     let loaded = tokio::task::spawn_blocking(move || to_load.load_checkpoint())
         .await
         .map_err(|error| ShipError::Checkpoint(error.to_string()))?
         .map_err(|error| ShipError::Checkpoint(error.to_string()))?;
-    let limits = options.limits;
     let Some(bytes) = loaded.filter(|bytes| !bytes.is_empty()) else {
-        let salt = Uuid::new_v4().as_fields().0;
-        return Ok(Plan::new(limits, salt, log.start(), log.opened_at()));
+        return Ok(None);
     };
     let checkpoint =
         Checkpoint::from_bytes(&bytes).map_err(|error| ShipError::Checkpoint(error.to_string()))?;
-    Ok(Plan::restore(limits, checkpoint))
+    Ok(Some(Plan::restore(options.limits, checkpoint)))
 }
