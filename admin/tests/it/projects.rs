@@ -6,6 +6,7 @@ use serde_json::json;
 
 on_both!(
     projects_are_found_by_id_and_as_current,
+    a_project_has_one_address,
     a_project_is_made_changed_and_deleted,
     a_project_is_found_in_its_own_organization_only,
     without_the_feature_there_is_one_project,
@@ -24,6 +25,24 @@ async fn projects_are_found_by_id_and_as_current() {
         assert_eq!(one.body["api_token"], fixture.made.project_api_key);
         assert_eq!(one.body["anonymize_ips"], false);
         assert_eq!(one.body["timezone"], "UTC");
+    }
+}
+
+async fn a_project_has_one_address() {
+    let fixture = Fixture::new().await;
+    let team = fixture.made.team_id;
+    let addresses = [
+        (format!("{team}"), 200),
+        (format!("0{team}"), 404),
+        (format!("00{team}"), 404),
+        (format!("+{team}"), 404),
+        (format!("%2B{team}"), 404),
+        (format!("%20{team}"), 404),
+        (format!("{team}.0"), 404),
+    ];
+    for (id, status) in addresses {
+        let path = format!("/api/organizations/@current/projects/{id}/");
+        assert_eq!(fixture.get(&path).await.status, status, "{id}");
     }
 }
 

@@ -43,3 +43,31 @@ impl fmt::Display for Level {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_its_number_and_no_other_number_is_one() {
+        let table = [
+            (1, Some(Level::Member)),
+            (8, Some(Level::Administrator)),
+            (15, Some(Level::Owner)),
+            (0, None),
+            (-1, None),
+            (7, None),
+            (16, None),
+            (i64::MIN, None),
+            // What would be 1 in 16 bits.
+            (65_537, None),
+        ];
+        for (number, level) in table {
+            assert_eq!(Level::of(number), level, "{number}");
+            if let Some(level) = level {
+                assert_eq!(i64::from(level.number()), number, "{level}");
+            }
+        }
+        assert!(Level::Member < Level::Administrator && Level::Administrator < Level::Owner);
+    }
+}
