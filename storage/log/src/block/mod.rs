@@ -21,7 +21,6 @@ mod write;
 
 #[cfg(feature = "testing")]
 pub(crate) use head::seal;
-pub use head::{BLOCK_BYTES_MAX, HEAD_BYTES};
-pub(crate) use head::{bytes_of, heads_crc, proven_head, proven_heads_crc};
+pub(crate) use head::{HEAD_BYTES, bytes_of, heads_crc, proven_head, proven_heads_crc};
 pub use read::{BlockError, decompress_into_vec};
 pub use write::{Compressor, store_into};

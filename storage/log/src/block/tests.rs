@@ -1,5 +1,6 @@
 //! Blocks are what ClickHouse reads, read back whole, and no damage passes.
 
+use super::head::BLOCK_BYTES_MAX;
 use super::read::split_block;
 use super::write::COMPRESSED_ROWS_BYTES_MAX;
 use super::*;
