@@ -1,7 +1,6 @@
 //! The real file system.
 
 use super::{File, Fs, LockGuard};
-use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use std::fs;
@@ -102,19 +101,24 @@ impl File for DiskFile {
     }
 
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()> {
-        let full = out.len() + bytes;
-        let first = out.len();
-        out.reserve_exact(bytes);
-        while out.len() < full {
-            let at = offset + (out.len() - first) as u64;
-            // Reads straight into the unused capacity: nothing is zeroed first.
-            match rustix::io::pread(&self.0, spare_capacity(out), at) {
+        let (mut filled, full) = (out.len(), out.len() + bytes);
+        let first = filled;
+        // Not into the spare capacity: `out` may have room for far more than was asked for, all of
+        // which would be read.
+        out.resize(full, 0);
+        while let Some(rest) = out.get_mut(filled..full).filter(|it| !it.is_empty()) {
+            let at = offset + (filled - first) as u64;
+            match rustix::io::pread(&self.0, rest, at) {
                 Ok(0) => break,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    out.truncate(filled);
+                    return Err(error.into());
+                }
             }
         }
-        out.truncate(full);
+        out.truncate(filled);
         Ok(())
     }
 
@@ -174,6 +178,24 @@ impl DiskFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_appends_what_was_asked_for_and_no_more() {
+        let file = DiskFile(tempfile::tempfile().unwrap());
+        file.write_at(&mut [IoSlice::new(b"0123456789")], 0)
+            .unwrap();
+        let mut out = Vec::with_capacity(1 << 20);
+        for (bytes, offset, expected) in [
+            (3, 2, "234"),
+            (4, 6, "2346789"),
+            (0, 0, "2346789"),
+            (5, 8, "234678989"),
+            (5, 10, "234678989"),
+        ] {
+            file.read_at(&mut out, bytes, offset).unwrap();
+            assert_eq!(out, expected.as_bytes(), "{bytes} from {offset}");
+        }
+    }
 
     #[test]
     fn where_there_is_no_fallocate_room_is_zeros_behind_what_is_there() {
