@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use humantime::Duration;
 use millrace_load::clickhouse::ClickHouse;
 use millrace_load::credentials::Credentials;
+use millrace_load::shape::Shape;
 use millrace_load::{Compression, Mode, Plan};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -159,6 +160,9 @@ pub struct EventArgs {
     /// Bytes of one event, or `default` (998, 25 properties) or `small` (136, one property).
     #[arg(short, long, value_name = "BYTES", default_value = "default", value_parser = event_bytes)]
     pub event_bytes: usize,
+    /// How much events have in common, which is what compression costs.
+    #[arg(long, value_name = "SHAPE", value_enum, default_value_t = Shape::Visits)]
+    pub event_shape: Shape,
     /// Encoding of the bodies.
     #[arg(long, value_name = "CODING", value_enum, default_value_t = Compression::None)]
     pub compression: Compression,
@@ -288,6 +292,7 @@ impl RunArgs {
         plan.pin.clone_from(&self.load.pin);
         plan.batch_events = self.events.batch_events;
         plan.event_bytes = self.events.event_bytes;
+        plan.event_shape = self.events.event_shape;
         plan.compression = self.events.compression;
         plan.compression_level = self.events.compression_level;
         plan.historical_share = self.events.historical_share;

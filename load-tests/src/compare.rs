@@ -154,6 +154,11 @@ pub fn differences(before: &Summary, after: &Summary) -> Vec<String> {
             b.event_bytes.to_string(),
         ),
         (
+            "event shape",
+            format!("{:?}", a.event_shape),
+            format!("{:?}", b.event_shape),
+        ),
+        (
             "compression",
             format!("{:?}", a.compression),
             format!("{:?}", b.compression),

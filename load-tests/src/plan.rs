@@ -3,6 +3,7 @@
 use crate::event_id::BATCH_EVENTS_MAX;
 use crate::keys::Keys;
 use crate::report::grouped;
+use crate::shape::Shape;
 use crate::tls::Trust;
 use anyhow::{Context, Result, bail, ensure};
 use http::Uri;
@@ -72,6 +73,9 @@ pub struct Plan {
     pub batch_events: u32,
     /// Bytes of one event's JSON.
     pub event_bytes: usize,
+    /// How much events have in common.
+    #[serde(default = "Shape::of_old_files")]
+    pub event_shape: Shape,
     /// Encoding of the bodies.
     pub compression: Compression,
     /// The compressor's level; 1 is the cheapest for the generator.
@@ -118,6 +122,7 @@ impl Plan {
             pin: Vec::new(),
             batch_events: 250,
             event_bytes: Self::EVENT_BYTES_DEFAULT,
+            event_shape: Shape::Visits,
             compression: Compression::None,
             compression_level: 1,
             historical_share: 0.0,

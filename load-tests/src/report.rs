@@ -1,6 +1,7 @@
 //! A summary as text.
 
 use crate::plan::{Compression, Mode};
+use crate::shape::Shape;
 use crate::summary::{Load, Percentiles, Summary};
 use std::fmt;
 
@@ -57,6 +58,9 @@ impl Summary {
             plan.batch_events,
             plan.event_bytes
         )?;
+        if plan.event_shape != Shape::Visits {
+            write!(f, ", {:?}", plan.event_shape)?;
+        }
         if plan.url.starts_with("https:") {
             f.write_str(", TLS")?;
         }

@@ -103,6 +103,7 @@ pub fn plan(plan: &Plan) -> Vec<Fact> {
         fact("Connections", plan.connections.to_string()),
         fact("Events a request", plan.batch_events.to_string()),
         fact("Bytes an event", plan.event_bytes.to_string()),
+        fact("Shape of events", format!("{:?}", plan.event_shape)),
         fact("Compression", compression),
         fact(
             "Historical",

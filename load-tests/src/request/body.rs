@@ -92,6 +92,11 @@ pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Sp
         uuids_at: Vec::new(),
         timestamp_after_uuid: TEXT_BYTES,
     };
+    let batch = shape::Batch {
+        shape: plan.event_shape,
+        connection,
+        event_bytes: plan.event_bytes,
+    };
     for index in 0..plan.batch_events {
         let id = EventId {
             run,
@@ -99,7 +104,7 @@ pub(super) fn build_body(plan: &Plan, run: u32, connection: u16) -> (Vec<u8>, Sp
             batch: 0,
             index,
         };
-        let event = shape::event(index, &id.to_uuid().to_string(), plan.event_bytes);
+        let event = batch.event(index, &id.to_uuid().to_string());
         if index > 0 {
             body.push(',');
         }

@@ -8,6 +8,7 @@ use super::server::Store;
 use super::throughput::{self, Load};
 use super::{disk, exports, flood, latency, memory, neighbour, overload, shipping, soak, visible};
 use crate::plan::Compression;
+use crate::shape::Shape;
 use anyhow::Result;
 
 /// One case.
@@ -52,6 +53,7 @@ const fn load(batch_events: u32, event_bytes: usize, connections: u16) -> Load {
     Load {
         batch_events,
         event_bytes,
+        event_shape: Shape::Visits,
         connections,
         compression: Compression::None,
     }
@@ -65,12 +67,22 @@ const GZIP: Load = Load {
     ..BATCHES
 };
 
+const RANDOM: Load = Load {
+    event_shape: Shape::Random,
+    ..BATCHES
+};
+
 /// All cases, in the order of the page.
-pub const CASES: [Case; 21] = [
+pub const CASES: [Case; 22] = [
     case(
         "batches",
         "250 events of 998 B a request",
         Kind::Throughput(BATCHES, ALL),
+    ),
+    case(
+        "random",
+        "250 events of 998 B a request, all values at random",
+        Kind::Throughput(RANDOM, ALL),
     ),
     case(
         "small",

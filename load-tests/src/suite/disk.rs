@@ -131,7 +131,7 @@ fn table(disk: &[Logged], memory: &[f64], bare: &[Bare]) -> Outcome {
     ]);
     outcome.notes.push(
         "250 events of 998 B a request, 16 connections. Rows are compressed, so log bytes are \
-         about a quarter of the events'."
+         about an eighth of the events'."
             .to_owned(),
     );
     outcome.figure("Millrace on disk: events_per_second", median(&events));

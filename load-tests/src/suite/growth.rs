@@ -11,6 +11,7 @@ use super::throughput::Load;
 use crate::keys::Keys;
 use crate::plan::Compression;
 use crate::report::grouped;
+use crate::shape::Shape;
 use crate::summary::Summary;
 use anyhow::Result;
 
@@ -73,6 +74,7 @@ impl Grows {
         let load = |batch_events: u32, event_bytes: usize, connections: u16| Load {
             batch_events,
             event_bytes,
+            event_shape: Shape::Visits,
             connections,
             compression: Compression::None,
         };

@@ -5,6 +5,7 @@ use super::outcome::{Outcome, median, ratio};
 use super::server::{Contestant, Server};
 use crate::plan::{Compression, Plan};
 use crate::report::grouped;
+use crate::shape::Shape;
 use crate::summary::Summary;
 use anyhow::Result;
 
@@ -18,6 +19,8 @@ pub struct Load {
     pub batch_events: u32,
     /// Bytes of one.
     pub event_bytes: usize,
+    /// How much they have in common.
+    pub event_shape: Shape,
     /// Connections.
     pub connections: u16,
     /// Encoding of the bodies.
@@ -29,6 +32,7 @@ impl Load {
     pub fn apply(self, plan: &mut Plan) {
         plan.batch_events = self.batch_events;
         plan.event_bytes = self.event_bytes;
+        plan.event_shape = self.event_shape;
         plan.connections = self.connections;
         plan.compression = self.compression;
     }

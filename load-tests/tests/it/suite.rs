@@ -2,6 +2,7 @@
 
 use millrace_load::Stop;
 use millrace_load::plan::Compression;
+use millrace_load::shape::Shape;
 use millrace_load::suite::bench::Bench;
 use millrace_load::suite::server::{Contestant, Server};
 use millrace_load::suite::throughput::{self, Load};
@@ -38,6 +39,7 @@ fn servers_run_in_turn_and_end_with_their_round() {
     let load = Load {
         batch_events: 10,
         event_bytes: 136,
+        event_shape: Shape::Visits,
         connections: 2,
         compression: Compression::None,
     };
