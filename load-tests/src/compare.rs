@@ -94,6 +94,11 @@ fn figures(before: &Summary, after: &Summary) -> Vec<Figure> {
     add("failed requests", Unit::Count, &|s| {
         Some(s.window.failed_requests as f64)
     });
+    if [before, after].iter().any(|s| s.window.unsent_requests > 0) {
+        add("requests due and not sent", Unit::Count, &|s| {
+            Some(s.window.unsent_requests as f64)
+        });
+    }
     add("server CPU", Unit::Seconds, &|s| {
         s.server.map(|load| load.cpu_seconds)
     });

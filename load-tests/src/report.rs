@@ -31,6 +31,10 @@ impl fmt::Display for Summary {
         if let Some(first) = &self.first_failure {
             writeln!(f, "    first: {first}")?;
         }
+        if let Some(shortfall) = self.shortfall() {
+            writeln!(f, "not sent      {} requests", self.run.unsent_requests)?;
+            writeln!(f, "    {shortfall}")?;
+        }
         writeln!(f)?;
         write_percentiles(f, "latency", &self.latency)?;
         if matches!(self.plan.mode, Mode::Open { .. }) {

@@ -14,8 +14,8 @@ use crate::schedule::{Schedule, Times};
 use crate::summary::Summary;
 use crate::tally::{Tally, Totals};
 use anyhow::{Context, Result, anyhow};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use watch::Watch;
@@ -25,18 +25,24 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Asks a run to end early: what is in flight is waited for and counted. Clones ask the same run.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<OnceLock<Instant>>);
 
 impl Stop {
-    /// Asks.
+    /// Asks; asking again changes nothing.
     pub fn ask(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.get_or_init(Instant::now);
     }
 
     /// Whether it was asked.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.asked_at().is_some()
+    }
+
+    /// When it was asked.
+    #[must_use]
+    pub fn asked_at(&self) -> Option<Instant> {
+        self.0.get().copied()
     }
 }
 
@@ -111,7 +117,7 @@ pub fn run_observed(
             .map_err(|_| anyhow!("a generator thread panicked"))??;
     }
     watch.close()?;
-    Ok(watch.summary(plan, run_id, &tallies))
+    Ok(watch.summary(&shared, &tallies))
 }
 
 /// What the threads of a run share.

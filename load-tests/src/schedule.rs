@@ -3,7 +3,9 @@
 //! All connections of a run draw tickets from one schedule, so whichever is free takes the next
 //! request. In an open loop a ticket says when its request is due, fixed from the start: the
 //! first connection of each thread to be free waits for that time, the others queue behind it. If
-//! none is free in time the request goes out late, and its latency counts from when it was due.
+//! none is free in time the request goes out late, and its latency counts from when it was due. When
+//! the window is over no further request is sent: what was due until then is told by
+//! [`Schedule::due_before`].
 
 use crate::plan::{Mode, Plan};
 use crate::run::Stop;
@@ -89,16 +91,58 @@ impl Schedule {
         if self.stop.is_asked() {
             return None;
         }
+        // Before a ticket is drawn, so that every drawn one that is due is sent.
+        if Instant::now() >= times.window_end {
+            return None;
+        }
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         if number >= self.requests_max {
             return None;
         }
         let Some(interval_ns) = self.interval_ns else {
-            return (Instant::now() < times.window_end).then_some(Ticket::Now);
+            return Some(Ticket::Now);
         };
-        let due = times.start + Duration::from_nanos((number as f64 * interval_ns) as u64);
+        let due = due(times, number, interval_ns);
         (due < times.window_end).then_some(Ticket::At(due))
     }
+
+    /// When the run was over: at the end of its window, or when it was asked to stop.
+    #[must_use]
+    pub fn end(&self) -> Option<Instant> {
+        let window_end = self.times()?.window_end;
+        let asked = self.stop.asked_at();
+        Some(asked.map_or(window_end, |asked| asked.min(window_end)))
+    }
+
+    /// How many requests were due before an instant; in a closed loop none ever is.
+    #[must_use]
+    pub fn due_before(&self, instant: Instant) -> u64 {
+        let (Some(times), Some(interval_ns)) = (self.times(), self.interval_ns) else {
+            return 0;
+        };
+        let Some(elapsed) = instant.checked_duration_since(times.start) else {
+            return 0;
+        };
+        // The division is not exact: the neighbours are looked at.
+        let mut count = (elapsed.as_nanos() as f64 / interval_ns) as u64;
+        while due(times, count, interval_ns) < instant {
+            count += 1;
+        }
+        while count > 0 && due(times, count - 1, interval_ns) >= instant {
+            count -= 1;
+        }
+        count.min(self.requests_max)
+    }
+
+    /// When a request of an open loop is due, by its number.
+    #[must_use]
+    pub fn due(&self, number: u64) -> Option<Instant> {
+        Some(due(self.times()?, number, self.interval_ns?))
+    }
+}
+
+fn due(times: Times, number: u64, interval_ns: f64) -> Instant {
+    times.start + Duration::from_nanos((number as f64 * interval_ns) as u64)
 }
 
 /// One thread's place in the queue for tickets, with a timer that is exact to some tens of
@@ -201,6 +245,51 @@ mod tests {
             assert_eq!(schedule.take(), Some(Ticket::At(due)));
         }
         assert_eq!(schedule.take(), None);
+    }
+
+    #[test]
+    fn what_is_due_is_known_without_its_tickets() {
+        let plan = plan(Mode::Open {
+            events_per_second: 30.0,
+        });
+        let stop = Stop::default();
+        let schedule = Schedule::new(&plan, stop.clone());
+        let start = Instant::now();
+        let times = schedule.start(start, &plan);
+        for number in 0..6 {
+            let due = schedule.due(number).unwrap();
+            assert_eq!(schedule.due_before(due), number);
+            assert_eq!(
+                schedule.due_before(due + Duration::from_nanos(1)),
+                number + 1
+            );
+        }
+        assert_eq!(schedule.due_before(start - Duration::from_secs(1)), 0);
+        assert_eq!(schedule.due_before(times.window_start), 3);
+        assert_eq!(schedule.due_before(times.window_end), 6);
+        assert_eq!(schedule.end(), Some(times.window_end));
+        stop.ask();
+        assert_eq!(schedule.end(), stop.asked_at());
+
+        let few = Schedule::new(&plan.clone().with_requests(2), Stop::default());
+        few.start(start, &plan);
+        assert_eq!(few.due_before(times.window_end), 2);
+        let plan = self::plan(Mode::Closed);
+        let closed = Schedule::new(&plan, Stop::default());
+        closed.start(start, &plan);
+        assert_eq!(closed.due_before(times.window_end), 0);
+    }
+
+    #[test]
+    fn nothing_is_begun_after_the_window_though_it_was_due() {
+        let plan = plan(Mode::Open {
+            events_per_second: 40.0,
+        });
+        let schedule = Schedule::new(&plan, Stop::default());
+        let past = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
+        let times = schedule.start(past, &plan);
+        assert_eq!(schedule.take(), None);
+        assert_eq!(schedule.due_before(times.window_end), 8);
     }
 
     #[test]

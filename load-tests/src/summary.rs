@@ -1,6 +1,7 @@
 //! The figures of a run.
 
 use crate::plan::Plan;
+use crate::report::grouped;
 use crate::resources::ResourcePoint;
 use crate::series::Series;
 use anyhow::{Context, Result};
@@ -36,13 +37,15 @@ pub struct Summary {
     pub requests_per_second: f64,
     /// Bytes of acknowledged requests per second, as sent.
     pub wire_bytes_per_second: f64,
-    /// From when a request was due to its whole answer.
+    /// From when a request was due to its whole answer. What was never sent counts as the slowest
+    /// that was answered, or as how long it had waited if that is more.
     pub latency: Percentiles,
     /// The same in finer steps, which halve towards the slowest.
     #[serde(default)]
     pub latency_distribution: Vec<Quantile>,
     /// From when a request was due to when it was sent; in an open loop large values mean that
-    /// all connections were waiting, or that the generator was too slow.
+    /// all connections were waiting, or that the generator was too slow. What was never sent counts
+    /// as in the latency.
     pub send_lag: Percentiles,
     /// From when a request was sent to its 503.
     #[serde(default)]
@@ -99,6 +102,11 @@ pub struct Counts {
     pub acknowledged_events: u64,
     /// Requests that were not.
     pub failed_requests: u64,
+    /// Requests of an open loop that were due and never sent, as no connection was free before the
+    /// end: where there are any, the rate was not kept up. Files from before they were counted have
+    /// none, as all was sent then, however late.
+    #[serde(default)]
+    pub unsent_requests: u64,
 }
 
 /// CPU and memory of a process.
@@ -170,6 +178,21 @@ impl Load {
 }
 
 impl Summary {
+    /// What is to be said of an open loop whose rate was not kept up.
+    #[must_use]
+    pub fn shortfall(&self) -> Option<String> {
+        let unsent = self.run.unsent_requests;
+        let sent = self.run.acknowledged_requests + self.run.failed_requests;
+        (unsent > 0).then(|| {
+            format!(
+                "The rate was not kept up: {} of {} requests that were due were not sent. In the \
+                 latencies they count as the slowest.",
+                grouped(unsent as f64),
+                grouped((sent + unsent) as f64)
+            )
+        })
+    }
+
     /// Reads a file written by [`Self::write`].
     ///
     /// # Errors
@@ -249,9 +272,14 @@ mod tests {
             plan.as_object_mut().unwrap().remove(newer).unwrap();
         }
         old["plan"] = plan;
+        for counts in ["run", "window"] {
+            let counts = old[counts].as_object_mut().unwrap();
+            counts.remove("unsent_requests").unwrap();
+        }
         let read: Summary = serde_json::from_value(old).unwrap();
         assert_eq!(read.plan.keys.projects(), 1);
         assert_eq!(read.series.points, []);
+        assert_eq!(read.shortfall(), None);
     }
 
     #[test]

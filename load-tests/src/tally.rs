@@ -158,6 +158,20 @@ impl Totals {
         }
         totals
     }
+
+    /// Counts requests of the window that were due and never sent; the first of them had waited so
+    /// long when the run ended. Nobody knows when they would have been answered: they rank behind
+    /// all that were, so that leaving them out makes no percentile better.
+    pub fn unsent(&mut self, requests: u64, waited: Duration) {
+        if requests == 0 {
+            // A histogram would take the value for its maximum all the same.
+            return;
+        }
+        for histogram in [&mut self.latency, &mut self.send_lag] {
+            let slowest = histogram.max().max(nanos(waited));
+            histogram.saturating_record_n(slowest, requests);
+        }
+    }
 }
 
 /// How all threads together went over time.
@@ -231,6 +245,28 @@ mod tests {
         assert_eq!(totals.failures["status 503"], 2);
         assert_eq!(totals.failures["timeout"], 1);
         assert_eq!(totals.first_failure.as_deref(), Some("status 503: busy"));
+    }
+
+    #[test]
+    fn what_was_never_sent_ranks_behind_what_was() {
+        for (waited_millis, slowest_millis) in [(2, 4), (50, 50)] {
+            let tally = Arc::new(Tally::default());
+            for millis in 1..=4 {
+                tally.acknowledged(&acknowledged(millis, true));
+            }
+            let mut totals = Totals::of(&[tally]);
+            totals.unsent(4, Duration::from_millis(waited_millis));
+            assert_eq!((totals.latency.len(), totals.send_lag.len()), (8, 8));
+            let millis = |quantile| totals.latency.value_at_quantile(quantile) / 999_000;
+            assert_eq!((millis(0.5), millis(0.6)), (4, slowest_millis));
+        }
+    }
+
+    #[test]
+    fn none_unsent_change_nothing() {
+        let mut totals = Totals::of(&[]);
+        totals.unsent(0, Duration::from_secs(1));
+        assert_eq!((totals.latency.len(), totals.latency.max()), (0, 0));
     }
 
     #[test]

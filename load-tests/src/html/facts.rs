@@ -143,6 +143,10 @@ pub fn counts(summary: &Summary) -> Vec<Fact> {
             .as_ref()
             .map(|server| fact("Server", load(server))),
     );
+    if summary.run.unsent_requests > 0 {
+        let unsent = grouped(summary.run.unsent_requests as f64);
+        facts.push(fact("Due and not sent", format!("{unsent} requests")));
+    }
     for (reason, count) in &summary.failures {
         facts.push(fact(&format!("Failed: {reason}"), grouped(*count as f64)));
     }

@@ -1,11 +1,11 @@
 //! The thread that watches a run: the processes at both ends of the window and once a second, and
 //! the summary that is made of it all.
 
-use super::{TICK, sum};
+use super::{Shared, TICK, sum};
 use crate::plan::Plan;
 use crate::process::Usage;
 use crate::resources::{Reading, Readings};
-use crate::schedule::Times;
+use crate::schedule::{Schedule, Times};
 use crate::series::Frame;
 use crate::summary::{Counts, Load, Percentiles, Quantile, Summary};
 use crate::tally::{Tally, Totals, over_time};
@@ -99,17 +99,29 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn summary(&self, plan: &Plan, run_id: u32, tallies: &[Arc<Tally>]) -> Summary {
-        let totals = Totals::of(tallies);
-        let counts = |acknowledged: u64, failed: u64| Counts {
+    pub(super) fn summary(&self, shared: &Shared, tallies: &[Arc<Tally>]) -> Summary {
+        let plan = &shared.plan;
+        let mut totals = Totals::of(tallies);
+        let counts = |acknowledged: u64, failed: u64, due: u64| Counts {
             acknowledged_requests: acknowledged,
             acknowledged_events: acknowledged * u64::from(plan.batch_events),
             failed_requests: failed,
+            // Nothing is due in a closed loop; a run that is stopped sends what it waited for.
+            unsent_requests: due.saturating_sub(acknowledged + failed),
         };
+        let (due, window_due) = self.due(&shared.schedule);
+        let run = counts(
+            sum(tallies, |t| &t.acknowledged),
+            sum(tallies, |t| &t.failed),
+            due,
+        );
         let window = counts(
             sum(tallies, |t| &t.window_acknowledged),
             sum(tallies, |t| &t.window_failed),
+            window_due,
         );
+        let waited = self.longest_wait(&shared.schedule, due - window.unsent_requests.min(due));
+        totals.unsent(window.unsent_requests, waited);
         let window_seconds = self.window_seconds();
         let per_second = |count: u64| {
             if window_seconds > 0.0 {
@@ -125,14 +137,11 @@ impl Watch {
             batch_events: plan.batch_events,
         };
         Summary {
-            run_id: format!("{run_id:08x}"),
+            run_id: format!("{:08x}", shared.run_id),
             started_at: self.started_at.clone(),
             command: String::new(),
             plan: plan.clone(),
-            run: counts(
-                sum(tallies, |t| &t.acknowledged),
-                sum(tallies, |t| &t.failed),
-            ),
+            run,
             window,
             window_seconds,
             events_per_second: per_second(window.acknowledged_events),
@@ -149,6 +158,21 @@ impl Watch {
             series: over_time(tallies).series(frame),
             resources: self.readings.points(plan.warm_up),
         }
+    }
+
+    /// Requests that were due until the end: all, and those of the window.
+    fn due(&self, schedule: &Schedule) -> (u64, u64) {
+        let due = schedule.end().map_or(0, |end| schedule.due_before(end));
+        let warm_up = schedule.due_before(self.times.window_start);
+        (due, due.saturating_sub(warm_up))
+    }
+
+    /// How long the first request that was not sent had waited in the end.
+    fn longest_wait(&self, schedule: &Schedule, first: u64) -> Duration {
+        let (Some(due), Some(end)) = (schedule.due(first), schedule.end()) else {
+            return Duration::ZERO;
+        };
+        end.saturating_duration_since(due)
     }
 
     /// From the first due request of the window to the end of the window or of the run. Of an
