@@ -1,5 +1,5 @@
-//! Ten times the highest rate for ten minutes, while events are shipped: the log fills up, and then
-//! only what ClickHouse takes can be stored.
+//! Ten times the highest rate for ten minutes, while events are shipped: what does not fit is told
+//! 503, and where ClickHouse takes less than is stored, the log fills up.
 //!
 //! Whoever is not told 503 is told the truth: in the end there are as many rows in ClickHouse as
 //! events were acknowledged.
