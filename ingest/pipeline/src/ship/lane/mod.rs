@@ -4,6 +4,9 @@ mod open;
 mod read;
 mod send;
 
+#[cfg(test)]
+mod tests;
+
 use super::attempt::{Context, Verdict};
 use super::deliver::pauses;
 use super::options::ShipOptions;
