@@ -17,6 +17,11 @@ SHARD ?= 0/1
 TARGET ?= parse
 RUNS ?= 100000000
 SANITIZER ?= address
+# Bytes of an input at most. Rows are cut into blocks of 64 KiB, and a frame is to have several sections
+# that are longer; a segment is to have several frames. What the others look for is short.
+MAX_LEN_frame := 262144
+MAX_LEN_recovery := 8192
+MAX_LEN ?= $(or $(MAX_LEN_$(TARGET)),2048)
 
 ## Use
 
@@ -104,7 +109,7 @@ fuzz: ## Fuzz one target on nightly, guided by coverage: TARGET=parse RUNS=10000
 	mkdir -p ingest/fuzz/libfuzzer/found/$(TARGET)
 	cargo +nightly fuzz run --fuzz-dir ingest/fuzz/libfuzzer --sanitizer $(SANITIZER) $(TARGET) \
 		ingest/fuzz/libfuzzer/found/$(TARGET) ingest/fuzz/corpus/$(TARGET) \
-		-- -runs=$(RUNS) -max_len=2048 -print_final_stats=1
+		-- -runs=$(RUNS) -max_len=$(MAX_LEN) -print_final_stats=1
 
 .PHONY: check
 check: ## Format, lints, dependency rules, advisories

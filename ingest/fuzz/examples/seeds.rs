@@ -200,6 +200,13 @@ fn frames() -> Vec<Vec<u8>> {
         .collect();
     all.push([stored.clone(), compressed.clone()].concat());
     all.push(compressed.clone());
+    let header = header(1);
+    let blocks = [stored, compressed].concat();
+    let of_two = Section {
+        header: &header,
+        blocks: &blocks,
+    };
+    all.push(encode_frame(&[of_two], 7, 1).unwrap());
     all
 }
 
@@ -214,7 +221,8 @@ fn segments() -> (Vec<u8>, Vec<u8>) {
             bytes_max: 1 << 20,
         };
         let (mut log, _) = Log::open(options, Arc::new(fs.clone())).unwrap();
-        for blocks in [&stored, &compressed] {
+        let both = [&stored[..], &compressed].concat();
+        for blocks in [&stored, &compressed, &both] {
             let header = header(3);
             log.append(&[Section {
                 header: &header,

@@ -8,6 +8,8 @@ use std::cell::RefCell;
 
 /// What blocks may hold here.
 const ROWS_BYTES_MAX: usize = 1 << 20;
+/// Beyond this the rows of a section make several compressed blocks.
+const LONG_BYTES: usize = 130_000;
 /// Bytes of a frame's header that say nothing, and are zero when we write it.
 const UNUSED: std::ops::Range<usize> = 28..32;
 
@@ -22,15 +24,23 @@ thread_local! {
 ///
 /// If a frame is read that we would not have written so, or damage is not seen.
 pub fn frame(data: &[u8]) {
+    frame_blocks(data);
+}
+
+/// The same, and says how many blocks the longest section had of a frame that was read.
+///
+/// # Panics
+///
+/// As [`frame`].
+pub fn frame_blocks(data: &[u8]) -> usize {
     let Some((&choice, data)) = data.split_first() else {
-        return;
+        return 0;
     };
     match choice % 3 {
         0 => {
-            read(data);
             let mut sealed = data.to_vec();
             reseal_frame(&mut sealed);
-            read(&sealed);
+            read(data).max(read(&sealed))
         }
         1 => {
             let mut run = data.to_vec();
@@ -38,15 +48,16 @@ pub fn frame(data: &[u8]) {
             let mut rows = Vec::new();
             let result = block::decompress_into_vec(&run, &mut rows, ROWS_BYTES_MAX);
             assert!(rows.len() <= ROWS_BYTES_MAX, "{result:?}");
+            0
         }
         _ => write(data, u64::from(choice)),
     }
 }
 
 /// Writes again what could be read.
-fn read(bytes: &[u8]) {
+fn read(bytes: &[u8]) -> usize {
     let Ok((frame, runs)) = decode_frame(bytes) else {
-        return;
+        return 0;
     };
     let version = bytes[4];
     let sections: Vec<_> = frame
@@ -61,14 +72,30 @@ fn read(bytes: &[u8]) {
     let salt = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
     // A frame of version 1 may hold anything; one of no sections is never written.
     if version != 2 || sections.is_empty() || bytes[UNUSED] != [0; 4] {
-        return;
+        return 0;
     }
     let again = encode_frame(&sections, salt, frame.sequence).unwrap();
     assert_eq!(again, bytes, "written as it was read");
+    longest(&runs)
+}
+
+/// Blocks of the section that has most; of runs that were read, which hold whole blocks.
+fn longest(runs: &[&[u8]]) -> usize {
+    let count = |mut run: &[u8]| {
+        let mut blocks = 0;
+        // Before the size, which counts what stands behind the checksum, is the checksum and the method.
+        while let Some(size) = run.get(17..21) {
+            let size = u32::from_le_bytes(size.try_into().unwrap()) as usize;
+            run = &run[16 + size..];
+            blocks += 1;
+        }
+        blocks
+    };
+    runs.iter().copied().map(count).max().unwrap_or_default()
 }
 
 /// Makes a frame of one to three sections, reads it, and damages it.
-fn write(data: &[u8], seed: u64) {
+fn write(data: &[u8], seed: u64) -> usize {
     let mut dice = Dice::new(seed ^ (data.len() as u64) << 8);
     let count = 1 + dice.below(3) as usize;
     let owned: Vec<_> = data
@@ -83,11 +110,17 @@ fn write(data: &[u8], seed: u64) {
                 uncompressed_bytes: dice.throw(),
                 keys: part.as_chunks().0.iter().take(3).copied().collect(),
             };
+            // Long ones are too rare in what a fuzzer makes.
+            let times = match dice.below(8) {
+                0 => LONG_BYTES / part.len() + 1,
+                _ => 1,
+            };
+            let part = part.repeat(times);
             let mut blocks = Vec::new();
             if dice.below(2) == 0 {
-                block::store_into(part, &mut blocks);
+                block::store_into(&part, &mut blocks);
             } else {
-                COMPRESSOR.with_borrow_mut(|c| c.compress_into(part, &mut blocks));
+                COMPRESSOR.with_borrow_mut(|c| c.compress_into(&part, &mut blocks));
             }
             (header, blocks, part)
         })
@@ -98,9 +131,10 @@ fn write(data: &[u8], seed: u64) {
         .collect();
     let Ok(mut bytes) = encode_frame(&sections, dice.throw(), 1) else {
         assert!(sections.is_empty());
-        return;
+        return 0;
     };
     let (frame, runs) = decode_frame(&bytes).unwrap();
+    let blocks = longest(&runs);
     for (section, (header, _, _)) in frame.sections.iter().zip(&owned) {
         assert_eq!(section.header, *header);
     }
@@ -112,4 +146,5 @@ fn write(data: &[u8], seed: u64) {
     let at = dice.below(bytes.len() as u64) as usize;
     bytes[at] ^= 1 + dice.below(255) as u8;
     assert!(decode_frame(&bytes).is_err(), "byte {at} is damaged");
+    blocks
 }

@@ -31,7 +31,7 @@ mod recovery;
 mod timestamp;
 
 pub use body::body;
-pub use frame::frame;
+pub use frame::{frame, frame_blocks};
 pub use mutate::Mutator;
 pub use parse::parse;
 pub use record::record;

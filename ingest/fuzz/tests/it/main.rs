@@ -3,6 +3,11 @@
 //! `MILLRACE_FUZZ_RUNS` is how many changed inputs each target gets; coverage-guided runs are
 //! `make fuzz`'s.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
 
 mod short;

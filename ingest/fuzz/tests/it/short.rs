@@ -1,6 +1,6 @@
 //! A short run through the same code that libFuzzer runs.
 
-use millrace_fuzz::{Mutator, TARGETS, Target};
+use millrace_fuzz::{Mutator, TARGETS, Target, frame_blocks};
 use std::path::Path;
 
 /// Changed inputs per target, unless `MILLRACE_FUZZ_RUNS` says otherwise.
@@ -82,6 +82,22 @@ short_runs! {
 #[test]
 fn every_target_has_a_test() {
     assert_eq!(TARGETS.map(|(name, _)| name), TESTED);
+}
+
+#[test]
+fn frames_of_several_blocks_are_read_and_written() {
+    let known = corpus("frame");
+    // The first byte says what is done with the others.
+    let several = |inputs: &[Vec<u8>], kind: u8| {
+        let of_kind = inputs.iter().filter(|input| input[0] % 3 == kind);
+        of_kind.filter(|input| frame_blocks(input) > 1).count()
+    };
+    let (read, written) = (0, 2);
+    assert!(several(&known, read) > 0, "none of the corpus is read");
+    let mut mutator = Mutator::new(known, 1);
+    let inputs = (0..1_000).map(|_| mutator.input());
+    let changed: Vec<_> = inputs.filter(|input| !input.is_empty()).collect();
+    assert!(several(&changed, written) > 10, "few changed ones make one");
 }
 
 #[test]
