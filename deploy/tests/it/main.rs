@@ -42,5 +42,6 @@ mod service;
 mod settings;
 mod sidecar;
 mod stop;
+mod threads;
 mod tidy;
 mod upgrade;
