@@ -6,7 +6,7 @@
 
 use crate::nodes::exports_watermark;
 use crate::server::{DEADLINE, Server, ask, eventually, get, on_own_ports, post, run};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -22,6 +22,8 @@ struct Clocked {
     home: TempDir,
     server: Option<Server>,
     args: Vec<String>,
+    /// Every process that was started with libfaketime.
+    pids: Vec<Pid>,
 }
 
 impl Clocked {
@@ -30,6 +32,7 @@ impl Clocked {
             home: TempDir::new().unwrap(),
             server: None,
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            pids: Vec::new(),
         };
         clocked.set(0);
         clocked.run();
@@ -52,7 +55,9 @@ impl Clocked {
             .env("FAKETIME_TIMESTAMP_FILE", self.home.path().join("offset"))
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        self.server = Some(Server::start_command(&mut command, &self.data_dir()));
+        let server = Server::start_command(&mut command, &self.data_dir());
+        self.pids.push(server.pid());
+        self.server = Some(server);
     }
 
     /// Sets the clock this many days from now. Other readers see the old offset or the new one.
@@ -71,6 +76,20 @@ impl Clocked {
         assert!(self.server.take().unwrap().stop().success());
         self.set(days);
         self.run();
+    }
+}
+
+impl Drop for Clocked {
+    /// Removes what libfaketime shares between a process and its children: nobody does after a kill.
+    fn drop(&mut self) {
+        drop(self.server.take());
+        for pid in &self.pids {
+            let pid = pid.as_raw_nonzero();
+            for name in ["faketime_shm", "sem.faketime_sem"] {
+                // What ended by itself has removed its own.
+                let _ = std::fs::remove_file(format!("/dev/shm/{name}_{pid}"));
+            }
+        }
     }
 }
 
@@ -143,7 +162,7 @@ fn what_waits_for_clickhouse_does_not_wait_for_the_clock() {
 }
 
 /// The process of the embedded engine: the server's only child.
-fn engine_of(server: &Server) -> rustix::process::Pid {
+fn engine_of(server: &Server) -> Pid {
     let pid = server.pid().as_raw_nonzero();
     let children = format!("/proc/{pid}/task");
     let child = eventually("the engine's process", || {
@@ -152,7 +171,7 @@ fn engine_of(server: &Server) -> rustix::process::Pid {
             list.split_whitespace().next()?.parse().ok()
         })
     });
-    rustix::process::Pid::from_raw(child).unwrap()
+    Pid::from_raw(child).unwrap()
 }
 
 #[test]
