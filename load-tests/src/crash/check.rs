@@ -39,6 +39,59 @@ pub async fn compare(ledger: &Ledger, clickhouse: &ClickHouse) -> Result<Verdict
     verify(ledger, clickhouse, PATIENCE).await
 }
 
+/// What a node's watermark promises: how many rows are below it, and that there will never be more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// As `millrace nodes list` shows it.
+    watermark: String,
+    /// Rows of events below it when it was read.
+    rows: u64,
+}
+
+/// The promise of the only node; `None` while there is no watermark yet, or ClickHouse does not answer.
+///
+/// # Errors
+/// The command fails.
+pub async fn promise(subject: &Subject<'_>, clickhouse: &ClickHouse) -> Result<Option<Promise>> {
+    let output = subject.operate(&["nodes", "list"])?;
+    let Some(watermark) = watermark_of(&String::from_utf8_lossy(&output.stdout)) else {
+        return Ok(None);
+    };
+    // Read first and counted then: what arrives in between only makes the promise weaker.
+    let rows = rows_below(clickhouse, &watermark).await.ok();
+    Ok(rows.map(|rows| Promise { watermark, rows }))
+}
+
+/// What is wrong with a promise once everything has been shipped.
+///
+/// # Errors
+/// ClickHouse does not answer.
+pub async fn broken(promise: &Promise, clickhouse: &ClickHouse) -> Result<Option<String>> {
+    let Promise { watermark, rows } = promise;
+    let now = rows_below(clickhouse, watermark).await?;
+    Ok((now != *rows).then(|| {
+        format!("below the watermark {watermark} were {rows} rows when it was published, now {now}")
+    }))
+}
+
+async fn rows_below(clickhouse: &ClickHouse, watermark: &str) -> Result<u64> {
+    let below = format!("parseDateTime64BestEffort('{watermark}', 6, 'UTC')");
+    let sql = format!(
+        "SELECT count() FROM millrace.events WHERE created_at < {below} FORMAT TabSeparated"
+    );
+    clickhouse.number(&sql).await
+}
+
+/// The watermark in the list of nodes: the fourth column of its only row.
+fn watermark_of(list: &str) -> Option<String> {
+    let mut rows = list
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with("NODE "));
+    let watermark = rows.nth(1)?.split_whitespace().nth(3)?;
+    // It is "unknown" before the first.
+    watermark.ends_with('Z').then(|| watermark.to_owned())
+}
+
 /// Compares the operator's list with the table.
 ///
 /// # Errors
@@ -121,4 +174,24 @@ fn names_in(dir: &Path) -> Result<Vec<String>> {
         names.push(entry?.file_name().to_string_lossy().into_owned());
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watermark_is_found_in_the_list_of_nodes() {
+        let list = |watermark: &str| {
+            format!(
+                " NODE  HOST  STATE    WATERMARK  BEHIND  HEARD OF\n \
+                 n1    h     running  {watermark}  1 s  2026-11-22T15:00:01Z\n\
+                 Exports may go up to 2026-11-22T15:00:00Z.\n"
+            )
+        };
+        let at = "2026-11-22T15:00:00.000001Z";
+        assert_eq!(watermark_of(&list(at)).as_deref(), Some(at));
+        assert_eq!(watermark_of(&list("unknown")), None);
+        assert_eq!(watermark_of("No node has taken events yet.\n"), None);
+    }
 }

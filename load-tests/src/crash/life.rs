@@ -1,7 +1,7 @@
 //! One data folder, from its first start to its last comparison.
 
 use super::Options;
-use super::check::{self, compare};
+use super::check::{self, Promise, compare};
 use super::kill::{Kill, Kind, Victim};
 use super::power::{Power, victim_of};
 use super::report::Report;
@@ -23,6 +23,8 @@ const REACH_MAX: Duration = Duration::from_secs(15);
 const UNTRACED_DELAY: Duration = Duration::from_millis(1_100);
 /// Longest run of the generator; it is stopped by the kill.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
+/// One in so many random kills comes after a look at the watermark; the look delays it.
+const PROMISE_ONE_IN: u32 = 4;
 /// Merges fold duplicates within seconds and would hide them, so there are none, for good; nor is
 /// there a limit to the parts that they leave.
 const KEEP_ALL: &str = "MODIFY SETTING max_bytes_to_merge_at_max_space_in_pool = 1, \
@@ -37,6 +39,8 @@ pub struct Life<'a> {
     power: Option<Power>,
     /// Projects that were made, and must stay: the catalog's share of what is promised.
     projects: Vec<String>,
+    /// Watermarks that were published under load since the last comparison.
+    promises: Vec<Promise>,
     runtime: Runtime,
     say: &'a (dyn Fn(&str) + Sync),
     report: Report,
@@ -66,6 +70,7 @@ impl<'a> Life<'a> {
                 None => None,
             },
             projects: Vec::new(),
+            promises: Vec::new(),
             runtime,
             say,
             report: Report::new(options.seed),
@@ -161,9 +166,11 @@ impl<'a> Life<'a> {
         let (ran, struck) = std::thread::scope(|scope| {
             let striking = scope.spawn(|| {
                 std::thread::sleep(kill.delay);
+                let promise = this.promise(kill);
                 let cut = this.cut_power(kill, victim);
                 let is_hit = this.subject.strike(victim);
                 stop.ask();
+                this.promises.extend(promise?);
                 cut.map(|project| (project, is_hit))
             });
             let ran = run_observed(&plan, &stop, &mut |_| {});
@@ -178,6 +185,26 @@ impl<'a> Life<'a> {
         }
         self.subject.reap(victim)?;
         Ok(is_hit)
+    }
+
+    /// What the watermark promises while rows are under way.
+    fn promise(&self, kill: &Kill) -> Result<Option<Promise>> {
+        if !kill.number.is_multiple_of(PROMISE_ONE_IN) {
+            return Ok(None);
+        }
+        let clickhouse = ClickHouse::of(&self.subject.credentials()?);
+        self.runtime
+            .block_on(check::promise(&self.subject, &clickhouse))
+    }
+
+    /// Holds what was promised since the last time against what is there now that all is shipped.
+    fn check_promises(&mut self, clickhouse: &ClickHouse) -> Result<()> {
+        for promise in std::mem::take(&mut self.promises) {
+            let broken = self.runtime.block_on(check::broken(&promise, clickhouse))?;
+            self.report.wrongs.extend(broken);
+            self.report.watermarks += 1;
+        }
+        Ok(())
     }
 
     /// Cuts the power under load; the project that was made just before, if there is power to cut.
@@ -312,6 +339,7 @@ impl<'a> Life<'a> {
         let clickhouse = self.clickhouse()?;
         let verdict = self.runtime.block_on(compare(&ledger, &clickhouse))?;
         self.report.checks += 1;
+        self.check_promises(&clickhouse)?;
         let projects = check::projects(&self.subject, &self.projects)?;
         self.report.wrongs.extend(projects);
         if !verdict.is_clean() {

@@ -31,6 +31,8 @@ pub struct Report {
     pub folders: u64,
     /// Comparisons with ClickHouse, those at the end of a folder not counted.
     pub checks: u64,
+    /// Watermarks that were looked at under load, and held against what there was in the end.
+    pub watermarks: u64,
     /// What is lost, doubled or otherwise wrong, in words.
     pub wrongs: Vec<String>,
     /// What kept folders from going on, in words.
@@ -93,6 +95,7 @@ impl Report {
         self.resent_blocks += other.resent_blocks;
         self.folders += other.folders;
         self.checks += other.checks;
+        self.watermarks += other.watermarks;
         self.wrongs.extend(other.wrongs);
         self.failures.extend(other.failures);
         self.notes.extend(other.notes);
@@ -141,8 +144,8 @@ impl fmt::Display for Report {
             f,
             "seed {}: {} kills in {} folders, {} of them under historical load alone, {} with a power cut;\n\
              {} events acknowledged, {} of them rejected,\n\
-             compared {} times and at each folder's end; {} blocks had to be sent again \
-             under a new token",
+             compared {} times and at each folder's end, {} watermarks among it; \
+             {} blocks had to be sent again under a new token",
             self.seed,
             of(self.kills()),
             self.folders,
@@ -151,6 +154,7 @@ impl fmt::Display for Report {
             of(self.acknowledged_events),
             of(self.rejected_events),
             self.checks,
+            self.watermarks,
             self.resent_blocks
         )?;
         for kind in self.unmet() {
