@@ -21,8 +21,9 @@ const REFUSED: usize = 8;
 /// A server with one worker whose commit thread has its hands full, and whose queue holds all that
 /// one project may have there.
 struct Crowded {
-    stand: Stand,
+    /// Dropped before the server ends, which waits for its commit thread.
     busy: Option<Slot>,
+    stand: Stand,
     statuses: Receiver<u16>,
 }
 
