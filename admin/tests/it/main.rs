@@ -53,6 +53,7 @@ mod projects;
 mod proxy_check;
 mod proxy_records;
 mod proxy_rounds;
+mod refusals;
 mod request_ids;
 mod roles;
 mod served;
