@@ -3,7 +3,7 @@
 use crate::commit::Submission;
 use crate::pack::{PackedGroup, Packer};
 use crate::room::{Queue, Refusal};
-use crate::submit::{Ack, Lanes, Pipeline};
+use crate::submit::{Ack, LaneInput, Lanes, Pipeline};
 use crate::tally::Admission;
 use crate::threads::oneshot;
 use millrace_log::Position;
@@ -112,11 +112,7 @@ impl Slot {
         };
         self.hand_over();
         if input.submissions.try_send(submission).is_err() {
-            return Err(if input.failed.load(Ordering::Acquire) {
-                Refusal::LogFailed
-            } else {
-                Refusal::QueueFull
-            });
+            return Err(self.unanswered(input).unwrap_or(Refusal::QueueFull));
         }
         // Sent before the queue was closed, it is before the order to stop, and will be stored. Otherwise
         // the thread may have ended, which its answer tells.
@@ -126,7 +122,9 @@ impl Slot {
                 spent: Vec::new(),
             });
         }
-        let (position, groups) = answer.await.map_err(|_| Refusal::LogFailed)??;
+        let answered = answer.await;
+        let (position, groups) =
+            answered.map_err(|_| self.unanswered(input).unwrap_or(Refusal::LogFailed))??;
         let mut spent = Vec::new();
         PACKER.with_borrow_mut(|packer| {
             for group in groups {
@@ -147,6 +145,15 @@ impl Slot {
             position: (lanes.ack != Ack::Memory).then_some(position),
             spent,
         })
+    }
+
+    /// Why the commit thread does not take or answer a batch, if it has ended: what comes behind the
+    /// order to stop is not stored, and its log is as good as before.
+    fn unanswered(&self, input: &LaneInput) -> Option<Refusal> {
+        if input.failed.load(Ordering::Acquire) {
+            return Some(Refusal::LogFailed);
+        }
+        self.queue.is_closed().then_some(Refusal::ShuttingDown)
     }
 
     /// From now on its bytes are work of the commit thread, as [`submit`](Self::submit) has it;

@@ -99,6 +99,7 @@ fn at_a_stop_everybody_is_answered_and_what_was_taken_is_stored() {
             let is_stored = |row: &Row| stored.iter().any(|(it, _)| it == row);
             for (row, answer) in refused {
                 assert!(!is_stored(row), "{row:?} was refused: {answer:?}");
+                assert_eq!(answer, &Err(Refusal::ShuttingDown), "{row:?}");
             }
         });
     }
