@@ -41,8 +41,8 @@ pub struct Findings {
     pub records: u64,
     /// Records that were left out on purpose.
     pub skipped: u64,
-    /// Bytes of the files as they are on the disk.
-    pub file_bytes: u64,
+    /// Bytes of the files as they are on the disk; none if one of them does not say, as standard input.
+    pub file_bytes: Option<u64>,
     /// Bytes of all requests, not compressed.
     pub request_bytes: u64,
     /// Requests that an import would send.
@@ -90,7 +90,8 @@ impl Findings {
     fn merge(&mut self, other: Self) {
         self.records += other.records;
         self.skipped += other.skipped;
-        self.file_bytes += other.file_bytes;
+        let both = self.file_bytes.zip(other.file_bytes);
+        self.file_bytes = both.map(|(one, other)| one + other);
         self.request_bytes += other.request_bytes;
         self.requests += other.requests;
         self.events.merge(&other.events);
@@ -140,7 +141,10 @@ pub fn run(check: &Check, meter: &Meter) -> Findings {
         meter.expect(file.bytes);
     }
     let queue = Mutex::new(queue);
-    let total = Mutex::new(Findings::default());
+    let total = Mutex::new(Findings {
+        file_bytes: Some(0),
+        ..Findings::default()
+    });
     std::thread::scope(|scope| {
         for _ in 0..check.files_parallel.max(1) {
             scope.spawn(|| {
@@ -184,7 +188,7 @@ impl<'a> Checking<'a> {
             meter,
             judge: Judge::default(),
             found: Findings {
-                file_bytes: file.bytes,
+                file_bytes: file.known_bytes(),
                 ..Findings::default()
             },
         }

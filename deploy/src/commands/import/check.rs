@@ -131,7 +131,10 @@ fn tell(found: &Findings, arguments: &Arguments) {
         } else {
             formats.join(", ")
         },
-        HumanBytes(found.file_bytes),
+        found.file_bytes.map_or_else(
+            || "of unknown size".to_owned(),
+            |bytes| HumanBytes(bytes).to_string()
+        ),
         found.records,
         match found.generated.total() {
             0 => String::new(),

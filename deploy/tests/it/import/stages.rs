@@ -1,9 +1,10 @@
 //! The stages, one after the other and each by itself.
 
 use super::{Stand, write_events};
-use crate::server::{Server, ask, post};
+use crate::server::{Server, ask, millrace, post};
 use serde_json::{Value, json};
 use std::io::Write;
+use tempfile::TempDir;
 
 const BAD: &str = "{\"event\":\"nobody's\",\"timestamp\":\"2024-01-05\"}\n\
     {\"event\":\"broken\",\"distinct_id\":\"a\",\"timestamp\":\"2024-01-05\",\"properties\":{\"a\":tru}}\n\
@@ -298,4 +299,31 @@ fn a_file_with_nothing_in_it_has_no_record_and_does_no_harm() {
     );
     let (reconciled, code) = stand.result(&["reconcile", "events.ndjson", "empty.txt"]);
     assert_eq!(code, Some(0), "{reconciled}");
+}
+
+#[test]
+fn a_size_that_nobody_knows_is_not_said() {
+    let folder = TempDir::new().unwrap();
+    write_events(&folder.path().join("events.ndjson"), 300);
+    let check = |with: &[&str]| {
+        let file = std::fs::File::open(folder.path().join("events.ndjson")).unwrap();
+        let mut command = millrace();
+        command.current_dir(&folder).args(["import", "check"]);
+        let output = command.args(with).stdin(file).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let size = |said: &str| {
+        let json: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        json["result"]["file_bytes"].clone()
+    };
+    for files in [&["-"][..], &["events.ndjson", "-"]] {
+        let said = check(files);
+        assert!(said.contains("(of unknown size)\n"), "{said}");
+        let json = check(&[files, &["--json"]].concat());
+        assert_eq!(size(&json), Value::Null, "{json}");
+    }
+    let said = check(&["events.ndjson"]);
+    assert!(!said.contains("unknown"), "{said}");
+    assert!(size(&check(&["events.ndjson", "--json"])).as_u64() > Some(0));
 }

@@ -41,6 +41,12 @@ impl SourceFile {
         }
     }
 
+    /// Its bytes on the disk; standard input and pipes do not say before their end.
+    #[must_use]
+    pub fn known_bytes(&self) -> Option<u64> {
+        (!self.is_stdin() && self.path.is_file()).then_some(self.bytes)
+    }
+
     /// Its own name without folders and endings of compression: what stays when the same file is moved, or packed.
     #[must_use]
     pub fn stem(&self) -> String {
