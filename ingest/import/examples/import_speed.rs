@@ -1,9 +1,9 @@
 //! How fast an import can be, without a server behind it: events out of a generator, requests into a drain.
 //!
 //! ```text
-//! speed drain                          answers every request, and prints its address
-//! speed generate EVENTS BYTES          writes events of so many bytes
-//! speed load URL FILE STAGING [N]      imports a file, - for standard input, by N requests at once
+//! import_speed drain                          answers every request, and prints its address
+//! import_speed generate EVENTS BYTES          writes events of so many bytes
+//! import_speed load URL FILE STAGING [N]      imports a file, - for standard input, by N requests at once
 //! ```
 
 #![forbid(unsafe_code)]

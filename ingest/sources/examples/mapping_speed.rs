@@ -1,7 +1,7 @@
 //! How many events a second one core reads and maps, by format: files of generated events of about 1 kB in memory,
 //! the best of some rounds, by the time that the core spent on it, whatever else the machine does.
 //!
-//!     cargo run --release -p millrace-sources --features testing --example speed
+//!     cargo run --release -p millrace-sources --features testing --example mapping_speed
 
 #![allow(
     clippy::unwrap_used,
