@@ -2,22 +2,26 @@
 //! run by one process at a time, until it is killed.
 
 use crate::server::{Server, eventually};
+use millrace_catalog::leases::{EXPORTS_LEASE, PERSONS_LEASE};
 use millrace_catalog::testing::TestDatabase;
 use millrace_exports::engine::EngineOptions;
+use millrace_persons::WorkerOptions;
 use rustix::process::{Signal, kill_process};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// The lease and the time, by the database's clock.
-const LEASE: &str = "SELECT holder::text || ' ' || lapses_at || ' ' || \
-    CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT) \
-    FROM leases WHERE name = 'batch_exports'";
-
 /// A PostgreSQL database, and a runtime to ask it in.
 pub struct Shared {
     database: TestDatabase,
     runtime: Runtime,
+}
+
+/// What one process leads, and how others see that it does.
+#[derive(Clone, Copy)]
+pub enum Work {
+    Exports,
+    Persons,
 }
 
 /// Who leads.
@@ -55,14 +59,44 @@ impl Shared {
         self.runtime.block_on(asked).unwrap()
     }
 
-    fn lease(&self) -> Lease {
-        let line = self.ask(LEASE).remove(0);
+    fn lease(&self, work: Work) -> Lease {
+        let line = self.ask(&work.lease()).remove(0);
         let mut words = line.split(' ');
         let mut next = || words.next().unwrap();
         Lease {
             holder: next().to_owned(),
             lapses_at: next().parse().unwrap(),
             now: next().parse().unwrap(),
+        }
+    }
+}
+
+impl Work {
+    /// The lease and the time, by the database's clock.
+    fn lease(self) -> String {
+        let name = match self {
+            Self::Exports => EXPORTS_LEASE,
+            Self::Persons => PERSONS_LEASE,
+        };
+        format!(
+            "SELECT holder::text || ' ' || lapses_at || ' ' || \
+             CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT) \
+             FROM leases WHERE name = '{name}'"
+        )
+    }
+
+    fn metric(self) -> &'static str {
+        match self {
+            Self::Exports => "millrace_export_leader",
+            Self::Persons => "millrace_person_leader",
+        }
+    }
+
+    /// How long a process that says nothing leads.
+    fn lapse_after(self) -> Duration {
+        match self {
+            Self::Exports => EngineOptions::DEFAULT.lapse_after,
+            Self::Persons => WorkerOptions::default().lapse_after,
         }
     }
 }
@@ -101,20 +135,20 @@ impl<'a> Admins<'a> {
     }
 
     /// Kills the one that leads, and waits until another one does.
-    pub fn kill_leader(&mut self) -> Takeover {
+    pub fn kill_leader(&mut self, work: Work) -> Takeover {
         let leader = eventually("a leader", || {
-            let leads = |server: &Server| server.metric("millrace_export_leader") == Some(1.0);
+            let leads = |server: &Server| server.metric(work.metric()) == Some(1.0);
             self.alive.iter().position(|(server, _)| leads(server))
         });
         let (mut killed, _folder) = self.alive.remove(leader);
         kill_process(killed.pid(), Signal::KILL).unwrap();
         killed.wait();
-        let dead = self.shared.lease();
-        let held_max = EngineOptions::DEFAULT.lapse_after.as_micros();
+        let dead = self.shared.lease(work);
+        let held_max = work.lapse_after().as_micros();
         let held = u128::try_from(dead.lapses_at - dead.now).unwrap_or(0);
         assert!(held <= held_max, "it holds the lease for {held} µs more");
         let next = eventually("another leader", || {
-            let seen = self.shared.lease();
+            let seen = self.shared.lease(work);
             (seen.holder != dead.holder).then_some(seen)
         });
         // It may have extended the lease since it took it.

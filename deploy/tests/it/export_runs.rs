@@ -1,6 +1,6 @@
 //! Batch exports that run, in the real binary: from rows in ClickHouse to files, by whoever leads.
 
-use crate::admins::{Admins, Shared};
+use crate::admins::{Admins, Shared, Work};
 use crate::server::{Server, ask, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -187,7 +187,7 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
         eventually("more runs", || {
             (completed(&runs(&server, &id)) > so_far + 2).then_some(())
         });
-        let takeover = admins.kill_leader();
+        let takeover = admins.kill_leader(Work::Exports);
         let first = eventually("a run of the next leader", || {
             first_end(&catalog, takeover.died_at)
         });

@@ -1,8 +1,7 @@
 //! Persons and groups in the real binary: from requests to views, by whoever leads.
 
-use crate::server::{Server, eventually, get};
-use millrace_catalog::testing::TestDatabase;
-use rustix::process::{Signal, kill_process};
+use crate::admins::{Admins, Shared, Work};
+use crate::server::{Server, eventually};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -44,15 +43,6 @@ const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const ROUNDS: usize = 3;
 const PERSONS: usize = 500;
 
-/// Whether a process leads, by its metrics.
-fn leads(server: &Server) -> bool {
-    let url = format!("{}/metrics", server.credential("health_url"));
-    let (_, metrics) = get(&url, &[]);
-    metrics
-        .lines()
-        .any(|line| line == "millrace_person_leader 1")
-}
-
 fn tell(server: &Server, round: usize) {
     for chunk in 0..PERSONS / 50 {
         let events: Vec<_> = (chunk * 50..chunk * 50 + 50)
@@ -69,19 +59,15 @@ fn tell(server: &Server, round: usize) {
 
 #[test]
 fn another_process_goes_on_when_the_one_that_leads_is_killed() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let database = runtime.block_on(TestDatabase::postgres());
-    let shared = ["--database-url", database.url(), "--secret-key", SECRET_KEY];
+    let catalog = Shared::new();
+    let shared = ["--database-url", catalog.url(), "--secret-key", SECRET_KEY];
     let home = TempDir::new().unwrap();
     let server = Server::start_mode("ingest", home.path(), &shared);
     let clickhouse = server.clickhouse_args();
     let clickhouse = clickhouse.iter().map(String::as_str);
     let args: Vec<&str> = shared.into_iter().chain(clickhouse).collect();
-    let folders: Vec<TempDir> = (0..=ROUNDS).map(|_| TempDir::new().unwrap()).collect();
-    let start = |folder: &TempDir| Server::start_mode("admin", folder.path(), &args);
-    let mut admins: Vec<Server> = folders.iter().map(start).collect();
+    let mut admins = Admins::start(&catalog, ROUNDS + 1, &args);
     for round in 0..ROUNDS {
-        let leader = eventually("a leader", || admins.iter().position(leads));
         tell(&server, round);
         // In the middle of it, whatever that is.
         eventually("some of the round", || {
@@ -90,8 +76,7 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
             );
             (server.query(&sql).trim() != "0").then_some(())
         });
-        let killed = admins.remove(leader);
-        kill_process(killed.pid(), Signal::KILL).unwrap();
+        admins.kill_leader(Work::Persons);
     }
     server.wait_for(
         "SELECT count(), countIf(properties = concat('{\"last\":2,\"round0\":', n, ',\"round1\":', n, \
