@@ -59,6 +59,17 @@ pub enum Failure {
     Copy(#[from] InsertError),
 }
 
+impl Failure {
+    /// Whether ClickHouse has no tables yet, or not any more.
+    fn tables_are_missing(&self) -> bool {
+        match self {
+            Self::Read(error) => error.schema_is_missing(),
+            Self::Copy(error) => error.schema_is_missing(),
+            Self::Catalog(_) | Self::Malformed => false,
+        }
+    }
+}
+
 /// What a round did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
@@ -137,6 +148,7 @@ impl Worker {
         let pause = match self.round().await {
             Ok(Round::More) => Duration::ZERO,
             Ok(Round::Done) => self.options.look_every,
+            Err(failure) if failure.tables_are_missing() => self.make_tables().await,
             Err(failure) => {
                 tracing::warn!(%failure, "persons are not up to date; trying again");
                 self.options.retry_pause
@@ -144,6 +156,17 @@ impl Worker {
         };
         metrics::lag(&self.catalog).await;
         pause
+    }
+
+    /// At a first start it may be earlier than who ships events. Answers how long to wait.
+    async fn make_tables(&self) -> Duration {
+        match self.clickhouse.migrate().await {
+            Ok(()) => self.options.look_every,
+            Err(error) => {
+                tracing::warn!(%error, "the tables of persons cannot be made; trying again");
+                self.options.retry_pause
+            }
+        }
     }
 
     /// Brings the catalog and ClickHouse one step further. Whoever leads at the same time does no

@@ -1,6 +1,7 @@
 //! What a new user sees: start, paste, query, stop, start again.
 
-use crate::server::{Server, get, millrace};
+use crate::nodes::until_going;
+use crate::server::{Server, get, millrace, on_own_ports, warnings};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -135,4 +136,21 @@ fn printed_credentials_are_those_of_the_file() {
         String::from_utf8_lossy(&gone.stderr).contains("keys create"),
         "{gone:?}"
     );
+}
+
+#[test]
+fn a_first_start_warns_of_nothing() {
+    let dir = TempDir::new().unwrap();
+    let log = dir.path().join("stderr");
+    let mut command = on_own_ports("serve", dir.path());
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let server = Server::start_command(&mut command, dir.path());
+    // Whatever begins by itself has begun, and persons were read as far as events came.
+    until_going(dir.path());
+    server.capture(&json!([
+        {"event": "seen", "distinct_id": "ann", "properties": {"$set": {"plan": "small"}}},
+    ]));
+    server.wait_for("SELECT count() FROM millrace.persons_current", "1");
+    assert!(server.stop().success());
+    assert_eq!(warnings(&log), "");
 }

@@ -275,6 +275,14 @@ pub fn post(url: &str, body: &str) -> (u16, Value) {
     )
 }
 
+/// The lines of a log that say that something is wrong.
+pub fn warnings(log: &Path) -> String {
+    let said = std::fs::read_to_string(log).unwrap();
+    assert!(said.contains(" INFO "), "{said}");
+    let is_wrong = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+    said.lines().filter(is_wrong).collect()
+}
+
 /// Gets a URL: status and text.
 pub fn get(url: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let agent: ureq::Agent = ureq::Agent::config_builder()

@@ -15,6 +15,7 @@ on_both!(
     what_was_not_copied_is_copied_first,
     everything_is_copied_again_to_a_clickhouse_of_another_time,
     what_was_applied_long_ago_is_forgotten_and_nothing_else,
+    tables_that_are_not_there_yet_are_made,
 );
 
 const UPDATES: i64 = 3_000;
@@ -253,4 +254,24 @@ async fn what_was_applied_long_ago_is_forgotten_and_nothing_else(
     assert_eq!(stand.worker(1).forget().await.unwrap(), [Month(202_510)]);
     assert_eq!(months(&stand), "202512");
     assert_eq!(kept(&stand.catalog).await, copied(&stand));
+}
+
+async fn tables_that_are_not_there_yet_are_made(one: TestDatabase, _: TestDatabase) {
+    let stand = Stand::open(&one).await;
+    stand.ask(&format!("DROP DATABASE `{}`", stand.database), &[]);
+    register(&stand).await;
+    for node in NODES {
+        stand.pass(node, 0).await;
+    }
+    let _process = stand.start(1_000);
+    until_passed(&stand, 0).await;
+    let updates: Vec<_> = (0..200).map(|it| update(stand.team_id, it)).collect();
+    stand.store(&updates);
+    for node in NODES {
+        stand.pass(node, 100).await;
+    }
+    until_passed(&stand, 100).await;
+    let kept = kept(&stand.catalog).await;
+    assert!(!kept.is_empty());
+    assert_eq!(kept, copied(&stand));
 }

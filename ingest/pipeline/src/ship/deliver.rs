@@ -190,13 +190,24 @@ impl<B: Body> Delivery<'_, B> {
         };
         counter!("millrace_insert_retries_total", "lane" => self.lane, "outcome" => outcome)
             .increment(1);
-        tracing::warn!(
-            token = self.token,
-            outcome,
-            "insert will be tried again: {message}"
-        );
-        if is_schema && let Err(error) = sink.migrate().await {
-            tracing::warn!("the missing table cannot be made: {error}");
+        if !is_schema {
+            tracing::warn!(
+                token = self.token,
+                outcome,
+                "insert will be tried again: {message}"
+            );
+            return;
+        }
+        match sink.migrate().await {
+            // At a first start events may be earlier than their tables.
+            Ok(()) => tracing::info!(
+                token = self.token,
+                "the missing table is made; insert will be tried again"
+            ),
+            Err(error) => tracing::warn!(
+                token = self.token,
+                "the missing table cannot be made: {error}; insert will be tried again"
+            ),
         }
     }
 }

@@ -53,10 +53,10 @@ impl<K: Sink> Shipper<K> {
                 Err(error) => {
                     counter!("millrace_insert_retries_total", "lane" => context.lane, "outcome" => "question")
                         .increment(1);
-                    tracing::warn!("ClickHouse does not answer: {error}");
-                    if error.schema_is_missing()
-                        && let Err(error) = context.sink.migrate().await
-                    {
+                    // As at a first start, which is no trouble: it is asked again.
+                    if !error.schema_is_missing() {
+                        tracing::warn!("ClickHouse does not answer: {error}");
+                    } else if let Err(error) = context.sink.migrate().await {
                         tracing::warn!("the missing tables cannot be made: {error}");
                     }
                     Event::Run(None)
