@@ -60,12 +60,13 @@ impl Accepting {
     ///
     /// # Errors
     /// When the log cannot be opened, or the address is busy. While the catalog cannot note the node
-    /// it waits.
+    /// it waits; `None` if it was asked to stop meanwhile.
     pub async fn start(
         config: &Config,
         catalog: &Catalog,
         readiness: &Readiness,
-    ) -> anyhow::Result<Self> {
+        stop: &mut Stop,
+    ) -> anyhow::Result<Option<Self>> {
         let (pipeline, running) = Pipeline::start(&PipelineOptions {
             log_dir: config.log_dir.clone(),
             log_bytes_max: config.log_bytes_max,
@@ -90,7 +91,10 @@ impl Accepting {
         readiness.require("catalog", move || known.failure());
         let node_name = data_dir::node_name(&config.data_dir)?;
         // Before the first request, as exports could otherwise pass what it brings.
-        let node = register(catalog, &node_name).await;
+        let Some(node) = register(catalog, &node_name, stop).await else {
+            finish_commits(running).await?;
+            return Ok(None);
+        };
         let arrivals = node.arrivals();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
         let (allowances, running_allowances) = Allowances::start(
@@ -99,13 +103,6 @@ impl Accepting {
             node_name.clone(),
             Arc::new(SystemClock),
         );
-        let server_config = ServerConfig {
-            workers: config.workers,
-            trusted_proxies: config.trusted_proxies.clone(),
-            drain: Duration::from_secs(config.drain_seconds),
-            grace: Duration::from_secs(config.grace_seconds),
-            ..ServerConfig::on(config.ingest_addr)
-        };
         let deps = Deps {
             keys,
             allowances,
@@ -114,21 +111,21 @@ impl Accepting {
             readiness: readiness.clone(),
             arrivals,
         };
-        let server = match Server::start(server_config, deps) {
+        let server = match Server::start(server_config(config), deps) {
             Ok(server) => server,
             Err(error) => {
                 node.stop().await;
                 bail!("{error}, or give another address with --ingest-addr")
             }
         };
-        Ok(Self {
+        Ok(Some(Self {
             server,
             pipeline,
             running,
             allowances: running_allowances,
             node,
             node_name,
-        })
+        }))
     }
 
     /// Where it listens.
@@ -251,16 +248,30 @@ impl Ingest {
     }
 }
 
-/// Has the catalog count this node, as soon as it can.
-async fn register(catalog: &Catalog, name: &str) -> Node {
+fn server_config(config: &Config) -> ServerConfig {
+    ServerConfig {
+        workers: config.workers,
+        trusted_proxies: config.trusted_proxies.clone(),
+        drain: Duration::from_secs(config.drain_seconds),
+        grace: Duration::from_secs(config.grace_seconds),
+        ..ServerConfig::on(config.ingest_addr)
+    }
+}
+
+/// Has the catalog count this node, as soon as it can; `None` if it was asked to stop before. It is
+/// asked between tries only: one that is given up might count the node all the same.
+async fn register(catalog: &Catalog, name: &str, stop: &mut Stop) -> Option<Node> {
     loop {
         match Node::register(catalog.clone(), name.to_owned(), host_name()).await {
-            Ok(node) => return node,
+            Ok(node) => return Some(node),
             Err(error) => tracing::error!(
                 "no events are taken until the catalog has noted that this node takes them: {error}"
             ),
         }
-        tokio::time::sleep(REGISTER_PAUSE).await;
+        tokio::select! {
+            () = tokio::time::sleep(REGISTER_PAUSE) => {}
+            () = stop.asked() => return None,
+        }
     }
 }
 

@@ -172,14 +172,14 @@ impl Up {
             admin = Some(started);
         }
         if parts.ingest {
-            let started = Accepting::start(config, &catalog, &readiness).await?;
-            credentials.ingest_url = public_url(config, started.addr());
-            // Requests are answered by now.
-            engine = tokio::select! {
-                engine = engine::start(config, &mut credentials) => engine?,
-                () = stop.asked() => return finish(started, admin).await,
+            let begun = take_events(config, &catalog, &readiness, &mut credentials, stop).await?;
+            let Some((shipping, found)) = begun else {
+                if let Some(admin) = admin {
+                    admin.stop().await?;
+                }
+                return Ok(None);
             };
-            ingest = Some(started.ship(config, &credentials));
+            (ingest, engine) = (Some(shipping), found);
         }
         credentials.store(&path)?;
         let exports = match parts.admin && config.export_runs_max > 0 {
@@ -282,13 +282,29 @@ fn persons(config: &Config) -> anyhow::Result<Option<Persons>> {
         .transpose()
 }
 
-/// Ends what takes requests while ClickHouse is not up yet.
-async fn finish(accepting: Accepting, admin: Option<Admin>) -> anyhow::Result<Option<Up>> {
-    accepting.stop().await?;
-    if let Some(admin) = admin {
-        admin.stop().await?;
+/// Takes events, and ships them once it is known where to; `None` if it was asked to stop meanwhile.
+async fn take_events(
+    config: &Config,
+    catalog: &Catalog,
+    readiness: &Readiness,
+    credentials: &mut Credentials,
+    stop: &mut Stop,
+) -> anyhow::Result<Option<(Ingest, Option<Supervisor>)>> {
+    let Some(accepting) = Accepting::start(config, catalog, readiness, stop).await? else {
+        return Ok(None);
+    };
+    credentials.ingest_url = public_url(config, accepting.addr());
+    // Requests are answered by now.
+    let found = tokio::select! {
+        found = engine::start(config, credentials) => found.map(Some),
+        () = stop.asked() => Ok(None),
+    };
+    if let Ok(Some(engine)) = found {
+        return Ok(Some((accepting.ship(config, credentials), engine)));
     }
-    Ok(None)
+    // So that nobody waits for this node, unless it took something.
+    accepting.stop().await?;
+    found.map(|_| None)
 }
 
 fn recorder() -> anyhow::Result<PrometheusHandle> {

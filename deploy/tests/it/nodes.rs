@@ -37,7 +37,7 @@ pub fn exports_watermark(data_dir: &Path) -> Option<i64> {
 }
 
 /// The states of all nodes.
-fn states(data_dir: &Path) -> Vec<NodeState> {
+pub fn states(data_dir: &Path) -> Vec<NodeState> {
     let nodes = on_catalog(data_dir, async |catalog| catalog.ingest_nodes().await);
     nodes.unwrap().iter().map(|node| node.state).collect()
 }

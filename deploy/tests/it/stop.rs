@@ -1,9 +1,15 @@
 //! SIGTERM ends it well, at any moment.
 
-use crate::server::{Server, eventually, free_address, get, on_addresses, on_own_ports};
+use crate::nodes::states;
+use crate::server::{
+    Server, eventually, free_address, get, on_addresses, on_own_ports, run, warnings,
+};
+use millrace_catalog::NodeState;
+use millrace_catalog::testing::TestDatabase;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -25,12 +31,22 @@ const TRIES: usize = 5;
 fn a_server_that_is_still_starting_stops_when_asked() {
     for made_first in MADE.into_iter().cycle().take(MADE.len() * TRIES) {
         let dir = TempDir::new().unwrap();
-        let mut child = on_own_ports("serve", dir.path()).spawn().unwrap();
+        let log = dir.path().join("stderr");
+        let mut child = on_own_ports("serve", dir.path())
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
         let path = dir.path().join(made_first);
         eventually(made_first, || Path::exists(&path).then_some(()));
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         let status = eventually("the server's end", || child.try_wait().unwrap());
         assert!(status.success(), "after {made_first}: {status}");
+        let left: Vec<_> = states(dir.path());
+        assert!(
+            left.iter().all(|state| *state == NodeState::Stopped),
+            "after {made_first}: {left:?}"
+        );
+        assert_eq!(warnings(&log), "", "after {made_first}");
     }
 }
 
@@ -69,4 +85,41 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
     assert!(status.success(), "{status}");
     let server = Server::start(&data_dir);
     server.wait_for("SELECT event FROM millrace.events", "slow");
+}
+
+#[test]
+fn nobody_waits_for_a_node_whose_first_start_failed() {
+    let dir = TempDir::new().unwrap();
+    let no_engine = dir.path().join("libchdb.so");
+    let status = on_own_ports("serve", dir.path())
+        .arg("--libchdb")
+        .arg(&no_engine)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!status.success());
+    assert_eq!(states(dir.path()), [NodeState::Stopped]);
+}
+
+#[test]
+fn a_node_that_the_catalog_cannot_note_stops_when_asked() {
+    let dir = TempDir::new().unwrap();
+    let database = TestDatabase::sqlite();
+    let made = run(&["nodes", "list", "--database-url", database.url()]);
+    assert!(made.status.success(), "{made:?}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let hide = database.execute("ALTER TABLE ingest_nodes RENAME TO hidden_nodes");
+    runtime.block_on(hide).unwrap();
+    let mut child = on_own_ports("ingest", dir.path())
+        .args(["--database-url", database.url()])
+        .args(["--clickhouse-url", "http://127.0.0.1:9"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let waits = |line: String| line.contains("until the catalog has noted");
+    assert!(lines.any(|line| waits(line.unwrap())));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = eventually("the server's end", || child.try_wait().unwrap());
+    assert!(status.success(), "{status}");
 }
