@@ -127,11 +127,13 @@ impl Account {
         Ok(answer.text("/location").map(str::to_owned))
     }
 
-    /// Reads what a table is like; an error if it is not there.
-    pub(super) async fn find_table(&self, table: &str) -> Result<(), ExportError> {
+    /// How many rows a table has by loads; an error if it is not there.
+    pub(super) async fn rows_of(&self, table: &str) -> Result<u64, ExportError> {
         let url = self.table_url(table);
         let answer = self.call(|client| client.get(url.clone())).await?;
-        self.done(&answer)
+        self.done(&answer)?;
+        let rows = answer.text("/numRows");
+        Ok(rows.and_then(|rows| rows.parse().ok()).unwrap_or(0))
     }
 
     fn table_url(&self, table: &str) -> Url {

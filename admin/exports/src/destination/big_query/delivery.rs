@@ -2,7 +2,9 @@
 
 use super::account::{Account, Job};
 use super::upload::Upload;
+use crate::destination::table::Holds;
 use crate::destination::table::receiver::Receiver;
+use crate::destination::table::row::Cell;
 use crate::destination::warehouse::stage_name;
 use crate::destination::{Delivered, Delivery};
 use crate::error::ExportError;
@@ -10,6 +12,7 @@ use crate::window::RunScope;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -32,9 +35,7 @@ impl LoadDelivery {
         let location = account.find_dataset().await?;
         account.create_table(&table).await?;
         let stage = stage_name(&table, run);
-        let digest = stage.rsplit('_').next().unwrap_or_default();
-        // Of this try, so that those of another one are not taken for them.
-        let id = format!("millrace_{digest}_{}", Uuid::new_v4().simple());
+        let id = job_id(&stage);
         let load = account.job(format!("{id}_load"), location.as_deref());
         let merge = account.job(format!("{id}_merge"), location.as_deref());
         let upload = Upload::begin(Arc::clone(&account), &load_of(&account, &load, &stage)).await?;
@@ -47,6 +48,38 @@ impl LoadDelivery {
             receiver: Receiver::new(DIGITS_MAX),
         })
     }
+}
+
+/// What the jobs that fill a table are found by: of this try, so that those of another one are not
+/// taken for them.
+fn job_id(stage: &str) -> String {
+    let digest = stage.rsplit('_').next().unwrap_or_default();
+    format!("millrace_{digest}_{}", Uuid::new_v4().simple())
+}
+
+/// Puts one row into a table of a test, the way rows of a run go.
+pub(super) async fn load_row(account: &Arc<Account>, table: &str) -> Result<(), ExportError> {
+    let location = account.find_dataset().await?;
+    let load = account.job(format!("{}_load", job_id(table)), location.as_deref());
+    let body = load_of(account, &load, table);
+    let mut upload = Upload::begin(Arc::clone(account), &body).await?;
+    let mut row = Vec::new();
+    let cells = account.names.layout.columns.iter();
+    let cells: Vec<Cell<'_>> = cells.map(|column| Some(tested(column.holds))).collect();
+    account.names.append(&cells, &mut row);
+    upload.write(&row).await?;
+    loaded(account, upload, &load, 1).await
+}
+
+/// What a column of the test's row has.
+fn tested(holds: Holds) -> Cow<'static, str> {
+    let value = match holds {
+        Holds::Text => "test",
+        Holds::Json => "{}",
+        Holds::Integer | Holds::Long => "0",
+        Holds::Time => "2000-01-01T00:00:00.000000Z",
+    };
+    value.into()
 }
 
 /// Ends the upload, and waits for the load job and for all its rows.

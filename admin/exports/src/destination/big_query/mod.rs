@@ -21,7 +21,7 @@ mod upload;
 pub(super) use account::Account;
 
 use super::warehouse::api::Api;
-use super::warehouse::{Service, scratch_name};
+use super::warehouse::{Service, scratch_name, steps::unread};
 use super::{Delivery, TestStep};
 use crate::error::ExportError;
 use crate::window::RunScope;
@@ -45,13 +45,16 @@ impl Service for Account {
         Ok(Box::new(delivery::LoadDelivery::begin(self, run).await?))
     }
 
-    async fn test(&self, step: TestStep) -> Result<(), ExportError> {
+    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError> {
         let scratch = scratch_name(&self.names.table);
         match step {
             TestStep::Reach | TestStep::Authenticate => self.log_in().await.map(drop),
             TestStep::Find => self.find_dataset().await.map(drop),
-            TestStep::Write => self.create_table(&scratch).await,
-            TestStep::Read => self.find_table(&scratch).await,
+            TestStep::Write => delivery::load_row(&self, &scratch).await,
+            TestStep::Read => match self.rows_of(&scratch).await? {
+                0 => Err(unread()),
+                _ => Ok(()),
+            },
             TestStep::Delete => self.delete_table(&scratch).await,
         }
     }

@@ -108,9 +108,9 @@ impl<E: Engine + 'static> Service for E {
         Ok(Box::new(WarehouseDelivery::begin(self, run).await?))
     }
 
-    async fn test(&self, step: TestStep) -> Result<(), ExportError> {
+    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError> {
         let scratch = scratch_name(&self.place().table);
-        steps::make(self, &scratch, step).await
+        steps::make(&*self, &scratch, step).await
     }
 }
 

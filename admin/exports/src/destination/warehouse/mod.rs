@@ -24,7 +24,7 @@ pub(crate) mod engine;
 pub(crate) mod jwt;
 pub(crate) mod place;
 pub(crate) mod sql;
-mod steps;
+pub(crate) mod steps;
 pub(crate) mod token;
 
 use super::big_query::Account;
@@ -62,7 +62,7 @@ pub(crate) trait Service: Send + Sync {
     async fn begin(self: Arc<Self>, run: &RunScope) -> Result<Box<dyn Delivery>, ExportError>;
 
     /// Makes one of the [`steps::STEPS`] that follow [`TestStep::Reach`].
-    async fn test(&self, step: TestStep) -> Result<(), ExportError>;
+    async fn test(self: Arc<Self>, step: TestStep) -> Result<(), ExportError>;
 }
 
 /// What all of them are called with.
@@ -141,7 +141,7 @@ impl Destination for Warehouse {
         let api = self.service.api();
         match step {
             TestStep::Reach => reach(&*self.dialler, &api.base, &api.pace).await,
-            step => self.service.test(step).await,
+            step => Arc::clone(&self.service).test(step).await,
         }
     }
 }

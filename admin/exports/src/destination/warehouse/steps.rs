@@ -37,12 +37,14 @@ pub(super) async fn make(
         }
         TestStep::Read => match engine.run(&texts.count, None).await? {
             Some(count) if count != "0" => Some(count),
-            _ => {
-                let message = "What was written cannot be read back.";
-                return Err(ExportError::hopeless(message));
-            }
+            _ => return Err(unread()),
         },
         TestStep::Delete => engine.run(&texts.drop, None).await?,
     };
     Ok(())
+}
+
+/// The row that a test wrote is not there.
+pub(crate) fn unread() -> ExportError {
+    ExportError::hopeless("What was written cannot be read back.")
 }

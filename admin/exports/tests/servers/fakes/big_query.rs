@@ -55,8 +55,10 @@ impl Service {
                 Reply::json(200, json!({"location": "europe-west3"}))
             }
             ("GET", path) if path.starts_with(&format!("{API}/datasets/my_data/tables/")) => {
-                let is_there = self.tables.contains_key(path.rsplit('/').next().unwrap());
-                Reply::json(if is_there { 200 } else { 404 }, Value::Null)
+                match self.tables.get(path.rsplit('/').next().unwrap()) {
+                    Some(rows) => Reply::json(200, json!({"numRows": rows.len().to_string()})),
+                    None => Reply::json(404, Value::Null),
+                }
             }
             ("DELETE", path) => {
                 let gone = self.tables.remove(path.rsplit('/').next().unwrap());
@@ -318,8 +320,20 @@ async fn the_steps_of_a_test_succeed_and_leave_nothing() {
     let big_query = big_query(&fake);
     for step in big_query.test_steps() {
         big_query.test(*step).await.unwrap();
+        let tables = service.lock().unwrap().tables.clone();
+        let has_row = [TestStep::Write, TestStep::Read].contains(step);
+        let rows: Vec<_> = tables.values().flatten().collect();
+        assert_eq!(rows.len(), usize::from(has_row), "{step:?}");
+        assert!(
+            rows.iter().all(|row| row["distinct_id"] == "test"),
+            "{rows:?}"
+        );
     }
     assert!(service.lock().unwrap().tables.is_empty());
-    let outcome = big_query.test(TestStep::Read).await;
-    refusal(outcome);
+    refusal(big_query.test(TestStep::Read).await);
+    let empty = ("events_millrace_test".to_owned(), Vec::new());
+    service.lock().unwrap().tables.extend([empty]);
+    let (outlook, message) = refusal(big_query.test(TestStep::Read).await);
+    assert_eq!(outlook, Outlook::Hopeless);
+    assert!(message.contains("read back"), "{message}");
 }
