@@ -105,6 +105,9 @@ pub trait Delivery: Send {
     /// The other side does not take it.
     async fn end_part(&mut self, rows: u64) -> Result<(), ExportError>;
 
+    /// Bytes that were sent so far, as they were sent: encoded and compressed.
+    fn bytes(&self) -> u64;
+
     /// Makes everything seen; all parts were ended.
     ///
     /// # Errors

@@ -49,6 +49,10 @@ impl Delivery for Taken {
         Ok(())
     }
 
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     async fn publish(self: Box<Self>) -> Result<Delivered, ExportError> {
         Ok(Delivered {
             rows: Some(self.rows),

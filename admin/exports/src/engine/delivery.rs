@@ -20,7 +20,7 @@ const LOOKS_MAX: u32 = 120;
 pub(super) struct Progress {
     /// Rows that the destination took.
     pub(super) rows: AtomicU64,
-    /// Bytes likewise, before compression.
+    /// Bytes that were sent to it, as they were sent.
     pub(super) bytes: AtomicU64,
     /// Rows that the window has; below 0: not known yet.
     total: AtomicI64,
@@ -129,15 +129,16 @@ async fn copy(
         let part = Part { index, count };
         let mut reader = source.read(destination.form(), part)?;
         while let Some(bytes) = reader.next().await? {
-            let (length, rows) = (bytes.len() as u64, copied + reader.so_far());
+            let rows = copied + reader.so_far();
             delivery.write(bytes).await?;
-            progress.bytes.fetch_add(length, Ordering::Relaxed);
             progress.rows.store(rows, Ordering::Relaxed);
+            progress.bytes.store(delivery.bytes(), Ordering::Relaxed);
         }
         let read = reader.finish()?;
         delivery.end_part(read).await?;
         copied += read;
         progress.rows.store(copied, Ordering::Relaxed);
+        progress.bytes.store(delivery.bytes(), Ordering::Relaxed);
     }
     Ok(copied)
 }

@@ -137,6 +137,10 @@ impl Delivery for LoadDelivery {
         self.receiver.end_part(rows)
     }
 
+    fn bytes(&self) -> u64 {
+        self.upload.bytes()
+    }
+
     async fn publish(self: Box<Self>) -> Result<Delivered, ExportError> {
         let this = *self;
         let (account, rows) = (this.account, this.receiver.rows);

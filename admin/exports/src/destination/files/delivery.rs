@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One run's files.
 pub(super) struct FileDelivery {
@@ -24,6 +25,8 @@ pub(super) struct FileDelivery {
     compression: Option<StreamCompression>,
     /// The file that takes bytes, if any has come.
     current: Option<OpenFile>,
+    /// Bytes of all files so far, as they are stored.
+    sent: Arc<AtomicU64>,
     /// Those that are stored and not yet seen.
     sealed: Vec<(Box<dyn Upload>, ManifestFile)>,
 }
@@ -44,6 +47,7 @@ impl FileDelivery {
             parts,
             compression,
             current: None,
+            sent: Arc::default(),
             sealed: Vec::new(),
         })
     }
@@ -56,7 +60,7 @@ impl FileDelivery {
                 let key = self.names.file(self.sealed.len());
                 let encoder = Encoder::new(self.compression).map_err(|_| not_encoded())?;
                 let upload = self.store.begin(&key, self.parts == 1).await?;
-                OpenFile::new(key, encoder, upload)
+                OpenFile::new(key, encoder, upload, Arc::clone(&self.sent))
             }
         };
         Ok(self.current.insert(file))
@@ -118,6 +122,10 @@ impl Delivery for FileDelivery {
             self.sealed.push((file.into_upload()?, described));
         }
         Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {

@@ -7,6 +7,8 @@ use super::encode::{Encoder, FileDigest};
 use super::store::Upload;
 use crate::error::ExportError;
 use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// How many bytes are gathered before they go on: fewer cost more hand-overs, more cost memory.
@@ -32,13 +34,21 @@ struct Line {
     /// `None` while it works, and if it did not survive that.
     encoder: Option<Encoder>,
     upload: Box<dyn Upload>,
+    /// Counts the bytes that the upload took.
+    sent: Arc<AtomicU64>,
 }
 
 impl OpenFile {
-    pub(super) fn new(key: String, encoder: Encoder, upload: Box<dyn Upload>) -> Self {
+    pub(super) fn new(
+        key: String,
+        encoder: Encoder,
+        upload: Box<dyn Upload>,
+        sent: Arc<AtomicU64>,
+    ) -> Self {
         let line = Line {
             encoder: Some(encoder),
             upload,
+            sent,
         };
         Self {
             key,
@@ -122,10 +132,18 @@ impl Line {
         let (encoded, encoder) = encoding.await.map_err(|_| broken())?;
         self.encoder = Some(encoder);
         for piece in encoded.map_err(|_| broken())? {
-            if !piece.is_empty() {
-                self.upload.write(piece).await?;
-            }
+            self.store(piece).await?;
         }
+        Ok(())
+    }
+
+    async fn store(&mut self, piece: Bytes) -> Result<(), ExportError> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let length = piece.len() as u64;
+        self.upload.write(piece).await?;
+        self.sent.fetch_add(length, Ordering::Relaxed);
         Ok(())
     }
 
@@ -133,9 +151,7 @@ impl Line {
         let encoder = self.encoder.take().ok_or_else(broken)?;
         let finished = spawn_blocking(move || encoder.finish()).await;
         let (rest, digest) = finished.map_err(|_| broken())?.map_err(|_| broken())?;
-        if !rest.is_empty() {
-            self.upload.write(rest).await?;
-        }
+        self.store(rest).await?;
         self.upload.seal().await?;
         Ok(digest)
     }

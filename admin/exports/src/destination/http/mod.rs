@@ -158,6 +158,10 @@ impl Delivery for HttpDelivery {
         self.receiver.end_part(rows)
     }
 
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         Ok(Delivered {

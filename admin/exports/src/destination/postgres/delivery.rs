@@ -79,6 +79,10 @@ impl Delivery for CopyDelivery {
         self.arriving.receiver.end_part(rows)
     }
 
+    fn bytes(&self) -> u64 {
+        self.arriving.bytes
+    }
+
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         let Self {

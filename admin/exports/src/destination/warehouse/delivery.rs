@@ -90,6 +90,10 @@ impl Delivery for WarehouseDelivery {
         self.receiver.end_part(rows)
     }
 
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         self.check().await?;

@@ -202,17 +202,19 @@ async fn a_run_says_how_far_it_is_while_it_runs(database: TestDatabase) {
     stand.pass(WINDOW).await;
     let _process = stand.start();
     let running = stand
-        .until_run(export.id, |run| run.records_completed > Some(0))
+        .until_run(export.id, |run| run.bytes_exported > Some(0))
         .await;
     assert_eq!(running.status, RunStatus::Running, "{running:?}");
     assert_eq!(running.records_total_count, Some(ROWS));
     assert!(running.records_completed < Some(ROWS), "{running:?}");
-    assert!(running.bytes_exported > Some(0), "{running:?}");
+    // The first batch, as it was sent: the others wait.
+    assert_eq!(running.bytes_exported, Some(server.taken()), "{running:?}");
     server.go_on();
     let runs = stand.until_ended(export.id, 1).await;
     assert_eq!(runs[0].status, RunStatus::Completed, "{runs:?}");
     assert_eq!(runs[0].records_completed, Some(ROWS));
     assert!(runs[0].bytes_exported > running.bytes_exported, "{runs:?}");
+    assert_eq!(runs[0].bytes_exported, Some(server.taken()), "{runs:?}");
 }
 
 async fn old_runs_are_forgotten_by_who_leads(database: TestDatabase) {

@@ -1,6 +1,7 @@
 //! A server that takes one request of events, and keeps the next ones waiting until it is told.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -9,6 +10,8 @@ pub struct SlowServer {
     port: u16,
     /// How many more requests are answered.
     room: Arc<Semaphore>,
+    /// Bytes of the bodies that were answered.
+    taken: Arc<AtomicU64>,
 }
 
 impl SlowServer {
@@ -17,11 +20,12 @@ impl SlowServer {
         let server = Self {
             port: listener.local_addr().unwrap().port(),
             room: Arc::new(Semaphore::new(1)),
+            taken: Arc::default(),
         };
-        let room = Arc::clone(&server.room);
+        let (room, taken) = (Arc::clone(&server.room), Arc::clone(&server.taken));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&room)));
+                tokio::spawn(serve(stream, Arc::clone(&room), Arc::clone(&taken)));
             }
         });
         server
@@ -31,6 +35,11 @@ impl SlowServer {
         format!("http://127.0.0.1:{}/batch/", self.port)
     }
 
+    /// Bytes of the bodies that it has answered.
+    pub fn taken(&self) -> i64 {
+        self.taken.load(Ordering::Relaxed).try_into().unwrap()
+    }
+
     /// Answers all from now on.
     pub fn go_on(&self) {
         self.room.add_permits(1_000_000);
@@ -38,10 +47,11 @@ impl SlowServer {
 }
 
 /// Answers the requests of one connection.
-async fn serve(stream: TcpStream, room: Arc<Semaphore>) {
+async fn serve(stream: TcpStream, room: Arc<Semaphore>, taken: Arc<AtomicU64>) {
     let mut stream = BufReader::new(stream);
-    while read(&mut stream).await {
+    while let Some(bytes) = read(&mut stream).await {
         room.acquire().await.unwrap().forget();
+        taken.fetch_add(bytes, Ordering::Relaxed);
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         if stream.write_all(answer).await.is_err() {
             return;
@@ -49,13 +59,13 @@ async fn serve(stream: TcpStream, room: Arc<Semaphore>) {
     }
 }
 
-/// Reads one request; `false`: there is none.
-async fn read(stream: &mut BufReader<TcpStream>) -> bool {
+/// Reads one request: the bytes of its body; `None`: there is none.
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<u64> {
     let mut length = 0;
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
-            return false;
+            return None;
         }
         let line = line.trim().to_ascii_lowercase();
         if let Some(value) = line.strip_prefix("content-length:") {
@@ -63,7 +73,8 @@ async fn read(stream: &mut BufReader<TcpStream>) -> bool {
         }
         if line.is_empty() {
             let mut body = vec![0; length];
-            return stream.read_exact(&mut body).await.is_ok();
+            stream.read_exact(&mut body).await.ok()?;
+            return Some(length as u64);
         }
     }
 }

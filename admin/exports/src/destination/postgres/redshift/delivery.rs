@@ -112,6 +112,10 @@ impl Delivery for InsertDelivery {
         self.arriving.receiver.end_part(rows)
     }
 
+    fn bytes(&self) -> u64 {
+        self.arriving.bytes
+    }
+
     async fn publish(mut self: Box<Self>) -> Result<Delivered, ExportError> {
         self.send().await?;
         let Self {
