@@ -51,7 +51,7 @@ impl Account {
         let names = Names::new(
             settings.required("project_id")?,
             settings.required("dataset_id")?,
-            settings.text_or("table_id", "events"),
+            settings.text_or("table_id", layout.rows),
             settings.flag("use_json_type"),
             layout,
         )?;

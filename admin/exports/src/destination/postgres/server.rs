@@ -87,7 +87,7 @@ impl Server {
             password: settings.required("password")?.to_owned(),
             database: settings.required("database")?.to_owned(),
             schema: name(settings.text_or("schema", "public")),
-            table: name(settings.text_or("table_name", "events")),
+            table: name(settings.text_or("table_name", layout.rows)),
             layout,
             has_self_signed_cert: settings.flag("has_self_signed_cert"),
             limits,

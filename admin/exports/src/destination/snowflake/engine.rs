@@ -69,7 +69,7 @@ impl SnowflakeEngine {
             place: Place {
                 database: settings.required("database")?.to_owned(),
                 schema: settings.required("schema")?.to_owned(),
-                table: settings.text_or("table_name", "events").to_owned(),
+                table: settings.text_or("table_name", layout.rows).to_owned(),
                 layout,
             },
             warehouse: settings.required("warehouse")?.to_owned(),

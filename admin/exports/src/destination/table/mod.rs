@@ -40,7 +40,7 @@ pub(crate) struct Column {
 /// What a table is made of.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// What its rows are called.
+    /// What its rows are called, and the table itself where no other name is given.
     pub(crate) rows: &'static str,
     /// The columns in the order of the table, which is that of a row's values.
     pub(crate) columns: &'static [Column],

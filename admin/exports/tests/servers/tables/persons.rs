@@ -56,6 +56,33 @@ async fn a_table_of_persons_is_made_with_a_key_of_project_and_distinct_id() {
 }
 
 #[tokio::test]
+async fn without_a_name_a_table_is_called_by_what_is_in_it() {
+    let table = [
+        (ExportModel::Events, lines([row(1)]), "events"),
+        (
+            ExportModel::Persons,
+            lines([person(1, (1, 1), &json!({}))]),
+            "persons",
+        ),
+    ];
+    let mut fixture = Fixture::new().await;
+    for (model, lines, name) in table {
+        fixture.model = model;
+        let run = if model == ExportModel::Persons {
+            run_of_persons(0)
+        } else {
+            run(0)
+        };
+        for destination in fixture.all().await {
+            delivered(&*destination, &run, &lines).await.unwrap();
+            let sql = format!("SELECT count(*)::text FROM {name}");
+            assert_eq!(fixture.text(&sql).await, "1", "{name}");
+            fixture.execute(&format!("DROP TABLE {name}")).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn persons_that_changed_take_the_place_of_what_was_there_and_older_ones_do_not() {
     // Redshift keeps nothing unique, and has no type of uuids.
     for (table, servers) in [
