@@ -339,8 +339,13 @@ impl Load {
 
     /// Ends it; what is under way is waited for.
     pub fn end(self) -> Summary {
+        self.try_end().unwrap()
+    }
+
+    /// The same; an error if there was nobody to connect to.
+    pub fn try_end(self) -> anyhow::Result<Summary> {
         self.stop.ask();
-        self.thread.join().unwrap().unwrap()
+        self.thread.join().unwrap()
     }
 }
 

@@ -234,7 +234,10 @@ fn whatever_call_fails_nothing_acknowledged_is_lost_or_doubled() {
             let is_over = strace.has_ended().unwrap() || load.acknowledged() > 8_000;
             is_over.then_some(())
         });
-        load.end();
+        if load.try_end().is_err() {
+            // The server met the fault in something of its own, before the load could connect.
+            eventually("its end", || strace.has_ended().unwrap().then_some(()));
+        }
         if strace.has_ended().unwrap() {
             ended += 1;
             assert_eq!(stand.server.wait().code(), Some(1), "{fault:?}");
