@@ -68,9 +68,7 @@ fn measure_round(bench: &Bench<'_>) -> Result<Round> {
     };
     let calm = plan(CONNECTIONS_PEAK, open(PART_CALM));
     let before = bench.run(&calm)?;
-    // What a warm-up leaves unsent would be sent in the window and count for neither.
     let overload = bench.run(&Plan {
-        warm_up: Duration::ZERO,
         duration: bench.effort.window * WINDOWS,
         ..plan(CONNECTIONS, open(TIMES))
     })?;
