@@ -2,22 +2,28 @@
 //! have for it.
 
 use super::Route;
-use super::answer::Answer;
+use super::letter::{Letter, written};
 use super::payload::admit_to_queue;
 use super::route::Kind;
 use crate::core::Core;
 use crate::door::{Doorkeeper, Refused};
 use crate::edge::Conn;
-use http::header::{CONTENT_LENGTH, DATE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::HeaderValue;
 use httparse::{EMPTY_HEADER, Request, Status};
-use millrace_rows::{Lane, Micros};
-use std::time::{Duration, UNIX_EPOCH};
+use millrace_rows::Lane;
+use std::cell::RefCell;
 
 /// Headers of a request that is looked at; those of SDKs have some ten.
 const HEADERS_MAX: usize = 32;
 /// Bytes of the smallest body that is worth it: below, looking costs more than reading.
 const BODY_BYTES_MIN: usize = 16 << 10;
+
+/// Headers of requests that are hyper's, and a second length.
+const UNPLAIN: [&str; 4] = ["content-length", "transfer-encoding", "expect", "upgrade"];
+
+thread_local! {
+    static LETTER: RefCell<Letter> = RefCell::default();
+}
 
 /// A head that is as plain as those of SDKs and importers.
 struct Plain<'a> {
@@ -39,15 +45,19 @@ impl Doorkeeper for Core {
         }
         let body = beginning.get(plain.head_bytes..)?;
         let admitted = admit_to_queue(self, conn, Lane::Live, None, body, plain.body_bytes);
-        let answer = Answer::error(&admitted.err()?);
-        self.metrics.answered(plain.route, answer.status);
-        let origin = plain.origin.and_then(|it| HeaderValue::from_bytes(it).ok());
+        let error = admitted.err()?;
+        self.metrics.answered(plain.route, error.status);
         let now = self.shared.deps.clock.now();
-        let response = answer.into_response(origin.as_ref(), self.request_id(now));
-        let (parts, body) = response.into_parts();
-        let body = body.into_inner().unwrap_or_default();
+        let request_id = self.request_id(now);
+        let answer = match plain.origin {
+            None => LETTER.with_borrow_mut(|letter| letter.to(&error, request_id, now)),
+            Some(origin) => {
+                let origin = HeaderValue::from_bytes(origin).ok();
+                written(&error, origin.as_ref(), request_id, now)
+            }
+        };
         Some(Refused {
-            answer: written(parts.status, parts.headers, &body, now),
+            answer,
             request_bytes: plain.head_bytes + plain.body_bytes,
         })
     }
@@ -74,19 +84,23 @@ impl<'a> Plain<'a> {
         if route.kind() != Kind::Capture || is_asking || query.contains('%') {
             return None;
         }
-        let (mut hosts, mut length, mut origin) = (0, None, None);
+        let (mut hosts, mut length, mut origin, mut is_kept) = (0, None, None, true);
         for header in request.headers.iter() {
-            match header.name.to_ascii_lowercase().as_str() {
-                "host" => hosts += 1,
-                "origin" => origin = Some(header.value),
-                "content-length" if length.is_none() => length = Some(number(header.value)?),
-                "content-length" | "transfer-encoding" | "expect" | "upgrade" => return None,
-                "connection" if !header.value.eq_ignore_ascii_case(b"keep-alive") => return None,
-                _ => {}
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            if is("host") {
+                hosts += 1;
+            } else if is("origin") {
+                origin = Some(header.value);
+            } else if is("content-length") && length.is_none() {
+                length = Some(number(header.value)?);
+            } else if is("connection") {
+                is_kept &= header.value.eq_ignore_ascii_case(b"keep-alive");
+            } else if UNPLAIN.iter().any(|name| is(name)) {
+                return None;
             }
         }
         let body_bytes = length.filter(|bytes| *bytes >= BODY_BYTES_MIN)?;
-        (hosts == 1).then_some(Self {
+        (hosts == 1 && is_kept).then_some(Self {
             route,
             head_bytes,
             body_bytes,
@@ -99,26 +113,6 @@ fn number(value: &[u8]) -> Option<usize> {
     let digits = value.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(value).ok().filter(|_| digits)?;
     text.parse().ok()
-}
-
-/// An answer as it goes over the wire.
-fn written(status: StatusCode, mut headers: HeaderMap, body: &[u8], now: Micros) -> Vec<u8> {
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-    let since_1970 = Duration::from_micros(u64::try_from(now.0).unwrap_or_default());
-    let date = httpdate::fmt_http_date(UNIX_EPOCH + since_1970);
-    if let Ok(date) = HeaderValue::from_str(&date) {
-        headers.insert(DATE, date);
-    }
-    let mut out = format!("HTTP/1.1 {status}\r\n").into_bytes();
-    for (name, value) in &headers {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(body);
-    out
 }
 
 #[cfg(test)]

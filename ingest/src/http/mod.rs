@@ -6,7 +6,7 @@
 //! | `body`, `payload` | read what it carries |
 //! | `imports` | whether an import may be stored |
 //! | `capture`, `report` | store it, and say what became of it |
-//! | `door` | what is said to those that are sent away unread |
+//! | `door`, `letter` | who is sent away unread, and what they are told |
 //! | `courtesy`, `cors`, `answer` | everything else that is answered, and how |
 
 mod answer;
@@ -17,6 +17,7 @@ mod courtesy;
 mod door;
 mod head;
 mod imports;
+mod letter;
 mod payload;
 mod query;
 mod report;
