@@ -131,23 +131,34 @@ impl Reader {
         section: &FrameSection,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        let position = section.blocks_at;
-        let start = out.len();
+        let (position, start) = (section.blocks_at, out.len());
         self.file(position.segment)
             .and_then(|file| file.read_at(out, section.blocks_bytes as usize, position.offset))
             .map_err(io_error(position))?;
-        let blocks = out.get(start..).unwrap_or_default();
-        let is_sound = match section.blocks_sum {
-            BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
-            BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
-        };
-        if blocks.len() as u64 == section.blocks_bytes && is_sound {
-            return Ok(());
+        check_blocks(section, out.get(start..).unwrap_or_default())
+    }
+
+    /// The same, if it takes no waiting for a disk; otherwise `false`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_blocks`](Self::read_blocks).
+    pub fn read_cached_blocks_into(
+        &mut self,
+        section: &FrameSection,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, ReadError> {
+        let (position, start) = (section.blocks_at, out.len());
+        let is_read = self
+            .file(position.segment)
+            .and_then(|file| {
+                file.read_cached_at(out, section.blocks_bytes as usize, position.offset)
+            })
+            .map_err(io_error(position))?;
+        if is_read {
+            check_blocks(section, out.get(start..).unwrap_or_default())?;
         }
-        Err(ReadError::Corrupt {
-            position,
-            reason: "the checksum of a section does not fit",
-        })
+        Ok(is_read)
     }
 
     /// Goes to the next segment at the end of one, and over what is known to be damaged.
@@ -221,6 +232,20 @@ impl Reader {
         self.file = Some((segment, Arc::clone(&file)));
         Ok(file)
     }
+}
+
+fn check_blocks(section: &FrameSection, blocks: &[u8]) -> Result<(), ReadError> {
+    let is_sound = match section.blocks_sum {
+        BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
+        BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
+    };
+    if blocks.len() as u64 == section.blocks_bytes && is_sound {
+        return Ok(());
+    }
+    Err(ReadError::Corrupt {
+        position: section.blocks_at,
+        reason: "the checksum of a section does not fit",
+    })
 }
 
 fn io_error(position: Position) -> impl Fn(io::Error) -> ReadError {

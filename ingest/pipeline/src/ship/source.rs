@@ -6,7 +6,7 @@ use super::unit::{RowRange, Unit, spread};
 use bytes::Bytes;
 use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
 use millrace_log::block::{BlockError, Compressor, decompress_into_vec};
-use millrace_log::{FrameSection, LogHandle, ReadError};
+use millrace_log::{FrameSection, LogHandle, ReadError, Reader};
 use millrace_rows::RowKey;
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,23 +105,46 @@ impl Body for Payload {
         if index > 0 {
             tokio::time::sleep(PIECE_PAUSE).await;
         }
+        // What was just written is in memory, and read here: to have another thread do it takes as long
+        // as reading it.
+        let cached = self.unit.sections.get(sections.clone());
+        match read_together(
+            &self.log,
+            cached.unwrap_or_default(),
+            Reader::read_cached_blocks_into,
+        ) {
+            Ok(Some(piece)) => return Ok(Some(vec![piece])),
+            Ok(None) => {}
+            Err(error) => return Err(unread(&error)),
+        }
         let (log, unit) = (self.log.clone(), Arc::clone(&self.unit));
         let read = tokio::task::spawn_blocking(move || {
-            read_together(&log, unit.sections.get(sections).unwrap_or_default())
+            let sections = unit.sections.get(sections).unwrap_or_default();
+            read_together(&log, sections, |reader, section, out| {
+                reader.read_blocks_into(section, out).map(|()| true)
+            })
         });
-        let failed = |outcome, message| InsertError {
-            outcome,
-            code: None,
-            message,
-        };
         match read.await {
-            Ok(Ok(piece)) => Ok(Some(vec![piece])),
-            Ok(Err(error @ ReadError::Corrupt { .. })) => {
-                Err(failed(InsertOutcome::Lost, error.to_string()))
-            }
-            Ok(Err(error)) => Err(failed(InsertOutcome::Unread, error.to_string())),
+            Ok(Ok(piece)) => Ok(piece.map(|piece| vec![piece])),
+            Ok(Err(error)) => Err(unread(&error)),
             Err(error) => Err(failed(InsertOutcome::Unread, error.to_string())),
         }
+    }
+}
+
+fn unread(error: &ReadError) -> InsertError {
+    let outcome = match error {
+        ReadError::Corrupt { .. } => InsertOutcome::Lost,
+        _ => InsertOutcome::Unread,
+    };
+    failed(outcome, error.to_string())
+}
+
+fn failed(outcome: InsertOutcome, message: String) -> InsertError {
+    InsertError {
+        outcome,
+        code: None,
+        message,
     }
 }
 
@@ -159,17 +182,24 @@ pub fn read(log: &LogHandle, sections: &[Section<FrameSection>]) -> Result<Vec<B
     sections.map(|it| reader.read_blocks(&it.source)).collect()
 }
 
-/// The same in one buffer: each that is handed to the connection is a step of two tasks.
-fn read_together(log: &LogHandle, sections: &[Section<FrameSection>]) -> Result<Bytes, ReadError> {
+/// The same in one buffer: each that is handed to the connection is a step of two tasks. `None` if `read`
+/// says of a section that it did not read it.
+fn read_together(
+    log: &LogHandle,
+    sections: &[Section<FrameSection>],
+    read: impl Fn(&mut Reader, &FrameSection, &mut Vec<u8>) -> Result<bool, ReadError>,
+) -> Result<Option<Bytes>, ReadError> {
     let Some(first) = sections.first() else {
-        return Ok(Bytes::new());
+        return Ok(Some(Bytes::new()));
     };
     let mut reader = log.reader(first.place.frame);
     let mut blocks = Vec::with_capacity(blocks_bytes(sections) as usize);
     for section in sections {
-        reader.read_blocks_into(&section.source, &mut blocks)?;
+        if !read(&mut reader, &section.source, &mut blocks)? {
+            return Ok(None);
+        }
     }
-    Ok(blocks.into())
+    Ok(Some(blocks.into()))
 }
 
 /// The rows that blocks hold, to be set aside.

@@ -2,10 +2,10 @@
 
 use super::{File, Fs, LockGuard};
 use rustix::fs::{FallocateFlags, FlockOperation};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -122,6 +122,24 @@ impl File for DiskFile {
         Ok(())
     }
 
+    fn read_cached_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<bool> {
+        let start = out.len();
+        out.resize(start + bytes, 0);
+        let room = out.get_mut(start..).unwrap_or_default();
+        let flags = ReadWriteFlags::NOWAIT;
+        let read = rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(room)], offset, flags);
+        if read == Ok(bytes) {
+            return Ok(true);
+        }
+        out.truncate(start);
+        // tmpfs is all cache, and does not know the flag. Whatever else went wrong, who waits will see.
+        if read == Err(Errno::OPNOTSUPP) && self.is_in_memory()? {
+            self.read_at(out, bytes, offset)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
     fn write_at(&self, mut slices: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
@@ -160,6 +178,11 @@ impl File for DiskFile {
 }
 
 impl DiskFile {
+    fn is_in_memory(&self) -> io::Result<bool> {
+        // TMPFS_MAGIC of linux/magic.h, statfs(2).
+        Ok(rustix::fs::fstatfs(&self.0)?.f_type == 0x0102_1994)
+    }
+
     /// For file systems without fallocate: room is only promised for written bytes.
     #[cold]
     fn fill_with_zeros(&self, range: Range<u64>) -> io::Result<()> {
@@ -194,6 +217,22 @@ mod tests {
         ] {
             file.read_at(&mut out, bytes, offset).unwrap();
             assert_eq!(out, expected.as_bytes(), "{bytes} from {offset}");
+        }
+    }
+
+    #[test]
+    fn a_read_without_waiting_gives_all_that_was_asked_for_or_nothing() {
+        for dir in [Path::new("/dev/shm"), &std::env::temp_dir()] {
+            let file = DiskFile(tempfile::tempfile_in(dir).unwrap());
+            file.write_at(&mut [IoSlice::new(b"0123456789")], 0)
+                .unwrap();
+            let mut out = b"before".to_vec();
+            assert!(file.read_cached_at(&mut out, 4, 3).unwrap(), "{dir:?}");
+            assert_eq!(out, b"before3456", "{dir:?}");
+            if !file.is_in_memory().unwrap() {
+                assert!(!file.read_cached_at(&mut out, 4, 8).unwrap(), "{dir:?}");
+                assert_eq!(out, b"before3456", "{dir:?}");
+            }
         }
     }
 

@@ -72,6 +72,11 @@ pub trait File: Send + Sync + Debug {
     }
     /// Appends `bytes` bytes from `offset` on to `out`; fewer only at the end of the file.
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()>;
+    /// The same, if it takes no waiting for a disk; otherwise, or if that is not known, `false`, and
+    /// nothing is appended.
+    fn read_cached_at(&self, _out: &mut Vec<u8>, _bytes: usize, _offset: u64) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Writes all the slices, one behind the other, from `offset` on.
     fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Takes room on disk for the bytes of a range, which are zero where nothing was written, and
