@@ -8,10 +8,8 @@ use crate::catalog::Catalog;
 use crate::entities::leases;
 use crate::error::CatalogError;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Expr, ExprTrait};
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, Statement,
-};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
 use std::time::Duration;
 
 /// The lease of whoever runs batch exports.
@@ -33,12 +31,12 @@ impl Catalog {
         time: Duration,
     ) -> Result<bool, CatalogError> {
         let held = async {
-            let now = database_now(&self.writer).await?;
+            let now = || clock(&self.writer);
             let free = leases::Column::Holder.eq(holder);
-            let free = free.or(leases::Column::LapsesAt.lte(now));
+            let free = free.or(Expr::col(leases::Column::LapsesAt).lte(now()));
             let held = leases::Entity::update_many()
                 .col_expr(leases::Column::Holder, Expr::value(holder))
-                .col_expr(leases::Column::LapsesAt, Expr::value(now + micros(time)))
+                .col_expr(leases::Column::LapsesAt, now().add(micros(time)))
                 .filter(leases::Column::Name.eq(name))
                 .filter(free)
                 .exec(&self.writer)
@@ -69,16 +67,22 @@ pub(crate) fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Microseconds since 1970 by the database's clock.
-pub(crate) async fn database_now<C: ConnectionTrait>(db: &C) -> Result<i64, DbErr> {
-    let sql = match db.get_database_backend() {
+/// Microseconds since 1970 by the database's clock, as a part of a statement.
+pub(crate) fn clock<C: ConnectionTrait>(db: &C) -> Expr {
+    // In brackets it is read once, and not for every row.
+    Expr::cust(match db.get_database_backend() {
         DbBackend::Postgres => {
-            "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT) AS now"
+            "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))"
         }
-        _ => "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now",
-    };
-    let statement = Statement::from_string(db.get_database_backend(), sql);
-    let row = db.query_one_raw(statement).await?;
+        _ => "(SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER))",
+    })
+}
+
+/// The same, asked for.
+pub(crate) async fn database_now<C: ConnectionTrait>(db: &C) -> Result<i64, DbErr> {
+    let mut query = Query::select();
+    query.expr_as(clock(db), "now");
+    let row = db.query_one(&query).await?;
     let row = row.ok_or_else(|| DbErr::RecordNotFound("the database's clock".to_owned()))?;
     row.try_get("", "now")
 }
