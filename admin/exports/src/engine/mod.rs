@@ -203,6 +203,9 @@ impl Engine {
     /// Makes and claims runs of windows by the clock first: backfills ask ClickHouse, which may
     /// take long.
     async fn plan_and_claim(&self, leads: &leader::Leader) -> Result<(), planner::PlanError> {
+        if !self.inner.catalog.has_export_work().await? {
+            return Ok(());
+        }
         let planned = planner::windows(&self.inner).await;
         self.claim(leads).await;
         if let Some(watermark) = planned? {

@@ -13,13 +13,13 @@ use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
-use crate::leases::{database_now, micros};
+use crate::leases::{clock, database_now, micros};
 use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::Query;
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
-    QueryFilter, QueryOrder, QuerySelect, Select,
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use std::time::Duration;
 
@@ -57,35 +57,19 @@ impl Catalog {
         &self,
         time: Duration,
     ) -> Result<Option<ClaimedRun>, ChangeError> {
-        let looked = async {
-            let now = database_now(&self.db).await?;
-            self.claimable(now).await
-        };
-        let Some(seen) = looked.await.map_err(|error| self.error(&error))? else {
-            return Ok(None);
-        };
-        let transaction = self.begin().await?;
-        let claimed = claim(&transaction, &seen, time).await;
-        self.finish(transaction, claimed).await
-    }
-
-    /// A run that may be claimed.
-    async fn claimable(&self, now: i64) -> Result<Option<runs::Model>, DbErr> {
-        let mut busy = Query::select();
-        busy.column(runs::Column::BatchExportId)
-            .from("batch_export_runs")
-            .and_where(runs::Column::Status.is_in(RunStatus::OPEN))
-            .and_where(runs::Column::ClaimLapsesAt.gt(now));
-        runs::Entity::find()
-            .filter(runs::Column::Status.is_in(RunStatus::OPEN))
-            .filter(runs::Column::NextTryAt.lte(now))
-            .filter(runs::Column::BatchExportId.not_in_subquery(busy))
+        let seen = claimable(&self.db)
             .order_by_asc(runs::Column::BackfillId.is_not_null())
             .order_by_asc(runs::Column::NextTryAt)
             .order_by_asc(runs::Column::CreatedAt)
             .order_by_asc(runs::Column::Ordinal)
             .one(&self.db)
-            .await
+            .await;
+        let Some(seen) = seen.map_err(|error| self.error(&error))? else {
+            return Ok(None);
+        };
+        let transaction = self.begin().await?;
+        let claimed = claim(&transaction, &seen, time).await;
+        self.finish(transaction, claimed).await
     }
 
     /// Records how far a run is, under its claim, and extends that. A status that ends the run
@@ -199,6 +183,19 @@ impl Catalog {
             .await?;
         Ok(true)
     }
+}
+
+/// Runs that may be claimed.
+pub(super) fn claimable<C: ConnectionTrait>(db: &C) -> Select<runs::Entity> {
+    let mut busy = Query::select();
+    busy.column(runs::Column::BatchExportId)
+        .from("batch_export_runs")
+        .and_where(runs::Column::Status.is_in(RunStatus::OPEN))
+        .and_where(Expr::col(runs::Column::ClaimLapsesAt).gt(clock(db)));
+    runs::Entity::find()
+        .filter(runs::Column::Status.is_in(RunStatus::OPEN))
+        .filter(Expr::col(runs::Column::NextTryAt).lte(clock(db)))
+        .filter(runs::Column::BatchExportId.not_in_subquery(busy))
 }
 
 /// A run of an export that somebody makes.

@@ -13,6 +13,7 @@
 //! | `runs`, `backfills` | what people ask of them: list, start, retry, cancel |
 //! | `plan` | which windows come next |
 //! | `claims` | whose a run is while it is made |
+//! | `work` | whether there is anything to plan or claim |
 //! | `making` | the same for whoever makes them: begin, record, count |
 //! | `forgetting` | what ended long ago |
 //! | `reseal` | secrets under another key |
@@ -32,6 +33,7 @@ mod pause;
 mod plan;
 mod reseal;
 mod runs;
+mod work;
 mod write;
 
 pub use backfills::BackfillRange;

@@ -59,7 +59,14 @@ impl Catalog {
     ///
     /// What the database says.
     pub async fn plan_export_windows(&self, until: UtcTime) -> Result<usize, ChangeError> {
-        let due = due(until).all(&self.db).await;
+        let due = due(Expr::value(until))
+            .order_by_asc(exports::Column::NextWindowEnd)
+            .limit(EXPORTS_MAX)
+            .select_only()
+            .column(exports::Column::Id)
+            .into_tuple()
+            .all(&self.db)
+            .await;
         let mut planned = 0;
         for export_id in due.map_err(|error| self.error(&error))? {
             let transaction = self.begin().await?;
@@ -105,8 +112,7 @@ impl Catalog {
     /// What the database says.
     pub async fn open_export_backfills(&self) -> Result<Vec<OpenBackfill>, CatalogError> {
         let read = async {
-            let open = backfills::Entity::find()
-                .filter(backfills::Column::Status.is_in(RunStatus::OPEN))
+            let open = open_backfills()
                 .order_by_asc(backfills::Column::CreatedAt)
                 .limit(EXPORTS_MAX)
                 .all(&self.db)
@@ -181,21 +187,21 @@ impl Catalog {
 }
 
 /// Exports with a window that ended by then, and those of which that is not known.
-fn due(until: UtcTime) -> sea_orm::Selector<sea_orm::SelectGetableTuple<Uuid>> {
+pub(super) fn due(until: Expr) -> Select<exports::Entity> {
     let ended = Condition::any()
         .add(exports::Column::NextWindowEnd.is_null())
-        .add(exports::Column::NextWindowEnd.lte(until));
+        .add(Expr::col(exports::Column::NextWindowEnd).lte(until));
     let before_pause =
         Expr::col(exports::Column::NextWindowEnd).lte(Expr::col(exports::Column::LastPausedAt));
     let triggers = Condition::any()
         .add(exports::Column::Paused.eq(false))
         .add(before_pause);
-    let query: Select<exports::Entity> = exports::Entity::find()
-        .filter(triggers)
-        .filter(ended)
-        .order_by_asc(exports::Column::NextWindowEnd)
-        .limit(EXPORTS_MAX);
-    query.select_only().column(exports::Column::Id).into_tuple()
+    exports::Entity::find().filter(triggers).filter(ended)
+}
+
+/// Backfills that have not ended.
+pub(super) fn open_backfills() -> Select<backfills::Entity> {
+    backfills::Entity::find().filter(backfills::Column::Status.is_in(RunStatus::OPEN))
 }
 
 /// Takes the windows out of an export that ended by then, and are triggered while it may run.

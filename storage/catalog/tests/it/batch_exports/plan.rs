@@ -1,10 +1,12 @@
 //! Windows by the clock: which come next, and which are passed over.
 
+use super::claims::{LONG, claim, record};
 use super::{HOUR, Stand, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BatchExportChange, BatchExportRun, NewBatchExport, RunFilter, RunOrder, UtcTime,
+    BackfillRange, BatchExportChange, BatchExportRun, NewBatchExport, RunFilter, RunOrder,
+    RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -16,6 +18,7 @@ on_both!(
     a_new_interval_leaves_no_gap,
     windows_that_end_during_a_pause_are_passed_over,
     what_is_not_delivered_is_behind,
+    there_is_work_while_something_is_due,
 );
 
 /// So many hours, and minutes, after the export is made at full hour.
@@ -193,4 +196,38 @@ async fn what_is_not_delivered_is_behind(database: TestDatabase) {
         half_an_hour,
         "it has not run"
     );
+}
+
+async fn there_is_work_while_something_is_due(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    let work = async || catalog.has_export_work().await.unwrap();
+    let pass = async |node: &str, until| {
+        let published = catalog.publish_watermark(node, Some(until)).await;
+        assert!(published.unwrap());
+    };
+    for node in ["fast", "slow"] {
+        catalog.register_ingest_node(node, "host").await.unwrap();
+    }
+    assert!(!work().await, "there is no export");
+    let export_id = stand.made().await.id;
+    assert!(work().await, "nobody knows when its first window ends");
+    assert_eq!(plan(&stand, at(0, 0)).await, 0);
+    assert!(!work().await, "nothing has ended");
+    pass("slow", at(0, 59)).await;
+    pass("fast", at(0, 59)).await;
+    assert!(!work().await, "not yet");
+    pass("fast", at(1, 0)).await;
+    assert!(work().await, "it waits for the slow one");
+    assert_eq!(plan(&stand, at(1, 0)).await, 1);
+    assert!(work().await, "a run can be claimed");
+    let claimed = claim(&stand, LONG).await.unwrap();
+    assert!(!work().await, "it is claimed");
+    record(&stand, &claimed, RunStatus::Completed).await;
+    assert!(!work().await, "it is made");
+    let (actor, place) = (&stand.fixture.actor, stand.place());
+    let range = BackfillRange::default();
+    let asked = catalog.start_export_backfill(actor, place, export_id, range);
+    asked.await.unwrap();
+    assert!(work().await, "a backfill is open");
 }

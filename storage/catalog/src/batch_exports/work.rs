@@ -1,0 +1,36 @@
+//! Whether there is anything to plan or to claim: one statement, as it is asked again and again, and
+//! there hardly ever is.
+
+use super::claims::claimable;
+use super::plan::{due, open_backfills};
+use crate::catalog::Catalog;
+use crate::entities::ingest_nodes as nodes;
+use crate::error::CatalogError;
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QuerySelect, QueryTrait};
+
+impl Catalog {
+    /// Whether windows may be due, a run can be claimed, or a backfill is open. Never `false` when
+    /// there is; it may be `true` as long as a window waits for the slowest node, as it is judged by
+    /// the fastest.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn has_export_work(&self) -> Result<bool, CatalogError> {
+        let fastest = nodes::Entity::find()
+            .select_only()
+            .expr(nodes::Column::Watermark.max())
+            .into_query();
+        let until = Expr::from(fastest);
+        let work = Condition::any()
+            .add(Expr::exists(due(until).into_query()))
+            .add(Expr::exists(claimable(&self.db).into_query()))
+            .add(Expr::exists(open_backfills().into_query()));
+        let mut query = Query::select();
+        query.expr(Expr::value(1)).cond_where(work);
+        let found = self.db.query_one(&query).await;
+        let found = found.map_err(|error| self.error(&error))?;
+        Ok(found.is_some())
+    }
+}
