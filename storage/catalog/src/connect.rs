@@ -126,6 +126,8 @@ fn sqlite_file(url: &str) -> Result<Place, CatalogError> {
 
 fn sqlite(url: &str, connections_max: u32, reads_only: bool) -> ConnectOptions {
     let mut options = common(url, connections_max);
+    // It was tested when it came back, and no network can have failed since.
+    options.test_before_acquire(false);
     options.map_sqlx_sqlite_opts(move |options| {
         options
             .journal_mode(SqliteJournalMode::Wal)
