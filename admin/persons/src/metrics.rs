@@ -1,7 +1,7 @@
 //! How it goes, for Prometheus.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
-use millrace_catalog::{Catalog, Tally};
+use millrace_catalog::{Tally, UtcTime};
 use millrace_rows::{Clock as _, SystemClock};
 
 /// Whether this process leads (1) or not (0).
@@ -60,12 +60,9 @@ pub(crate) fn no_lag() {
     gauge!(LAG).set(0.0);
 }
 
-/// Looks how far behind persons are; without an answer the last one stands.
-pub(crate) async fn lag(catalog: &Catalog) {
-    let Ok(progress) = catalog.person_progress().await else {
-        return;
-    };
-    if let Some(passed) = progress.passed {
+/// Tells how far behind persons are by the time before which all is done; without one the last stands.
+pub(crate) fn lag(passed: Option<UtcTime>) {
+    if let Some(passed) = passed {
         let micros = SystemClock.now().0.saturating_sub(passed.0).max(0);
         gauge!(LAG).set(micros as f64 / 1e6);
     }

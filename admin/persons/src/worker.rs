@@ -145,16 +145,26 @@ impl Worker {
 
     /// A round; answers how long to wait for the next.
     async fn led_round(&self) -> Duration {
-        let pause = match self.round().await {
-            Ok(Round::More) => Duration::ZERO,
-            Ok(Round::Done) => self.options.look_every,
-            Err(failure) if failure.tables_are_missing() => self.make_tables().await,
-            Err(failure) => {
-                tracing::warn!(%failure, "persons are not up to date; trying again");
-                self.options.retry_pause
+        let failure = match self.step().await {
+            Ok((round, passed)) => {
+                metrics::lag(passed);
+                return match round {
+                    Round::More => Duration::ZERO,
+                    Round::Done => self.options.look_every,
+                };
             }
+            Err(failure) => failure,
         };
-        metrics::lag(&self.catalog).await;
+        let pause = if failure.tables_are_missing() {
+            self.make_tables().await
+        } else {
+            tracing::warn!(%failure, "persons are not up to date; trying again");
+            self.options.retry_pause
+        };
+        // Without an answer the last one stands.
+        if let Ok(passed) = self.catalog.persons_watermark().await {
+            metrics::lag(passed);
+        }
         pause
     }
 
@@ -175,22 +185,25 @@ impl Worker {
     /// # Errors
     /// When a database cannot be asked.
     pub async fn round(&self) -> Result<Round, Failure> {
+        Ok(self.step().await?.0)
+    }
+
+    /// A round, and the arrival time before which all is applied and copied behind it.
+    async fn step(&self) -> Result<(Round, Option<UtcTime>), Failure> {
         let progress = self.catalog.person_progress().await?;
         if progress.copied < progress.version {
-            self.copy(&progress, None).await?;
+            self.copy(&progress).await?;
         }
-        let Some(watermark) = self.catalog.exports_watermark().await? else {
-            return Ok(Round::Done);
+        let watermark = self.catalog.exports_watermark().await?;
+        let Some(watermark) = watermark.filter(|watermark| progress.passed < Some(*watermark))
+        else {
+            // Nothing may be applied that is not.
+            return Ok((Round::Done, progress.passed));
         };
         let updates = self.read(&progress, watermark).await?;
         if updates.rows.is_empty() {
-            if progress.passed.is_none_or(|passed| passed < watermark) {
-                let version = progress.version;
-                self.catalog
-                    .note_persons_copied(version, Some(watermark))
-                    .await?;
-            }
-            return Ok(Round::Done);
+            self.catalog.note_persons_passed(watermark).await?;
+            return Ok((Round::Done, Some(watermark)));
         }
         let applied = self
             .catalog
@@ -198,13 +211,15 @@ impl Worker {
             .await?;
         // Somebody else was at it.
         let Some(applied) = applied else {
-            return Ok(Round::More);
+            return Ok((Round::More, progress.passed));
         };
         metrics::applied(&applied.tally);
-        let is_all = !updates.is_cut && applied.count == updates.rows.len();
-        let passed = is_all.then_some(watermark);
-        self.copy(&applied.progress, passed).await?;
-        Ok(if is_all { Round::Done } else { Round::More })
+        self.copy(&applied.progress).await?;
+        if updates.is_cut || applied.count < updates.rows.len() {
+            return Ok((Round::More, progress.passed));
+        }
+        self.catalog.note_persons_passed(watermark).await?;
+        Ok((Round::Done, Some(watermark)))
     }
 
     async fn read(
@@ -216,15 +231,9 @@ impl Worker {
         reading::read(&self.clickhouse, &progress.place, watermark, limits).await
     }
 
-    async fn copy(
-        &self,
-        progress: &PersonProgress,
-        passed: Option<UtcTime>,
-    ) -> Result<(), Failure> {
+    async fn copy(&self, progress: &PersonProgress) -> Result<(), Failure> {
         copying::copy(&self.catalog, &self.clickhouse, progress.copied).await?;
-        self.catalog
-            .note_persons_copied(progress.version, passed)
-            .await?;
+        self.catalog.note_persons_copied(progress.version).await?;
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 on_both!(
     whoever_dies_the_result_is_that_of_one_pass,
     nothing_is_applied_before_all_nodes_have_passed_it,
+    clickhouse_is_not_asked_again_before_nodes_have_passed_more,
     what_was_not_copied_is_copied_first,
     everything_is_copied_again_to_a_clickhouse_of_another_time,
     what_was_applied_long_ago_is_forgotten_and_nothing_else,
@@ -152,6 +153,25 @@ async fn nothing_is_applied_before_all_nodes_have_passed_it(one: TestDatabase, _
     let progress = stand.catalog.person_progress().await.unwrap();
     assert_eq!(progress.passed, Some(UtcTime(NOW + 100)));
     assert_eq!(kept(&stand.catalog).await, copied(&stand));
+}
+
+async fn clickhouse_is_not_asked_again_before_nodes_have_passed_more(
+    one: TestDatabase,
+    _: TestDatabase,
+) {
+    let stand = Stand::open(&one).await;
+    let worker = stand.worker(1_000);
+    register(&stand).await;
+    for node in NODES {
+        stand.pass(node, 100).await;
+    }
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    stand.ask(&format!("DROP DATABASE `{}`", stand.database), b"");
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    for node in NODES {
+        stand.pass(node, 101).await;
+    }
+    assert!(worker.round().await.is_err());
 }
 
 async fn what_was_not_copied_is_copied_first(one: TestDatabase, _: TestDatabase) {

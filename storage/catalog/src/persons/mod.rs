@@ -122,25 +122,26 @@ impl Catalog {
         }
     }
 
-    /// Notes that everything up to a step is in ClickHouse, and perhaps how far that goes.
+    /// Notes that everything up to a step is in ClickHouse.
     ///
     /// # Errors
     ///
     /// What the database says.
-    pub async fn note_persons_copied(
-        &self,
-        version: i64,
-        passed: Option<UtcTime>,
-    ) -> Result<(), CatalogError> {
+    pub async fn note_persons_copied(&self, version: i64) -> Result<(), CatalogError> {
         let column = person_progress::Column::Copied;
         let copied = person_progress::Entity::update_many()
             .col_expr(column, Expr::value(version))
             .filter(column.lt(version))
             .exec(&self.writer);
-        copied.await.map_err(|error| self.error(&error))?;
-        let Some(passed) = passed else {
-            return Ok(());
-        };
+        copied.await.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Notes the arrival time before which everything is applied and in ClickHouse.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn note_persons_passed(&self, passed: UtcTime) -> Result<(), CatalogError> {
         let column = person_progress::Column::Passed;
         let is_later = Condition::any()
             .add(column.is_null())

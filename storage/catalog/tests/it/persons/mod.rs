@@ -334,14 +334,10 @@ async fn changes_are_read_page_by_page(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!(newest.len(), 5);
-    catalog
-        .note_persons_copied(progress.version, Some(NOW.into()))
-        .await
-        .unwrap();
-    catalog
-        .note_persons_copied(1, Some(Micros(1).into()))
-        .await
-        .unwrap();
+    for (version, passed) in [(progress.version, NOW), (1, Micros(1))] {
+        catalog.note_persons_copied(version).await.unwrap();
+        catalog.note_persons_passed(passed.into()).await.unwrap();
+    }
     let noted = catalog.person_progress().await.unwrap();
     assert_eq!(
         (noted.copied, noted.passed),
