@@ -6,11 +6,11 @@
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use backon::BackoffBuilder as _;
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use tokio::sync::watch;
 
@@ -76,7 +76,7 @@ pub struct Status {
 pub struct Supervisor {
     status: watch::Receiver<Status>,
     /// Dropped to ask the thread to stop.
-    stop: Option<SyncSender<()>>,
+    stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -124,7 +124,7 @@ impl Supervisor {
             last_end: None,
         };
         let (status_sender, status) = watch::channel(initial);
-        let (stop, stopping) = sync_channel(0);
+        let (stop, stopping) = bounded(0);
         let keeper = Keeper {
             options,
             command,
@@ -248,7 +248,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
             status.pid = Some(child.id());
         });
         let ready = child.stdout.take().map(|out| self.watch_ready(out));
-        let (line_sender, lines) = sync_channel(64);
+        let (line_sender, lines) = bounded(64);
         let errors = child
             .stderr
             .take()
@@ -280,30 +280,31 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
     fn watch(&self, child: &mut Child, lines: &Receiver<String>) -> Next {
         let mut last_line = None;
         loop {
-            match lines.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => last_line = Some(line),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    let ended = child
-                        .wait()
-                        .map_or_else(|error| error.to_string(), |status| status.to_string());
-                    let last_line = last_line
-                        .map(|line| format!(", last words: {line}"))
-                        .unwrap_or_default();
-                    self.status.send_modify(|status| {
-                        status.last_end = Some(format!("{ended}{last_line}"));
-                    });
-                    return if self.stop_asked(Duration::ZERO) {
-                        Next::Stop
-                    } else {
-                        Next::Restart
-                    };
+            select! {
+                recv(lines) -> line => match line {
+                    Ok(line) => last_line = Some(line),
+                    Err(_) => break,
+                },
+                // Nothing is sent there: it is closed.
+                recv(self.stopping) -> _ => {
+                    self.end(child, lines);
+                    return Next::Stop;
                 }
             }
-            if self.stop_asked(Duration::ZERO) {
-                self.end(child, lines);
-                return Next::Stop;
-            }
+        }
+        let ended = child
+            .wait()
+            .map_or_else(|error| error.to_string(), |status| status.to_string());
+        let last_line = last_line
+            .map(|line| format!(", last words: {line}"))
+            .unwrap_or_default();
+        self.status.send_modify(|status| {
+            status.last_end = Some(format!("{ended}{last_line}"));
+        });
+        if self.stop_asked(Duration::ZERO) {
+            Next::Stop
+        } else {
+            Next::Restart
         }
     }
 
@@ -335,7 +336,7 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
 }
 
 /// Logs what the process writes to standard error and passes the lines on.
-fn forward_errors(err: impl Read, lines: &SyncSender<String>) {
+fn forward_errors(err: impl Read, lines: &Sender<String>) {
     for line in BufReader::new(err).lines().map_while(Result::ok) {
         tracing::info!(target: "clickhouse", "{line}");
         // Only the last line is kept; when the receiver is behind, some are skipped.
