@@ -1,21 +1,17 @@
-//! One data folder, from its first start to its last comparison.
+//! The kills of a life: load, and an end in the midst of it.
 
-use super::Options;
-use super::check::{self, Promise, compare};
-use super::kill::{Kill, Kind, Victim};
-use super::power::{Power, victim_of};
-use super::report::Report;
-use super::strace::Strace;
-use super::subject::{Layout, Subject, Up};
+use super::Life;
 use crate::clickhouse::ClickHouse;
-use crate::ledger::Ledger;
+use crate::crash::check::{self, Promise};
+use crate::crash::kill::{Kill, Kind, Victim};
+use crate::crash::power::victim_of;
+use crate::crash::strace::Strace;
+use crate::crash::subject::Up;
 use crate::plan::{Mode, Plan};
 use crate::run::{Stop, run_observed};
 use crate::summary::Summary;
 use anyhow::{Context, Result, anyhow};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::runtime::Runtime;
 
 /// How long a place may take to be passed. Historical rows wait five seconds before they are sent.
 const REACH_MAX: Duration = Duration::from_secs(15);
@@ -25,109 +21,10 @@ const UNTRACED_DELAY: Duration = Duration::from_millis(1_100);
 const RUN_MAX: Duration = Duration::from_secs(3_600);
 /// One in so many random kills comes after a look at the watermark; the look delays it.
 const PROMISE_ONE_IN: u32 = 4;
-/// Merges fold duplicates within seconds and would hide them, so there are none, for good; nor is
-/// there a limit to the parts that they leave.
-const KEEP_ALL: &str = "MODIFY SETTING max_bytes_to_merge_at_max_space_in_pool = 1, \
-    parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000";
 
-/// A folder and the processes on it.
-pub struct Life<'a> {
-    options: &'a Options,
-    dir: PathBuf,
-    subject: Subject<'a>,
-    /// Below the processes, which have files on it: dropped after them.
-    power: Option<Power>,
-    /// Projects that were made, and must stay: the catalog's share of what is promised.
-    projects: Vec<String>,
-    /// Watermarks that were published under load since the last comparison.
-    promises: Vec<Promise>,
-    runtime: Runtime,
-    say: &'a (dyn Fn(&str) + Sync),
-    report: Report,
-}
-
-impl<'a> Life<'a> {
-    /// A life that has not begun.
-    ///
-    /// # Errors
-    /// There is no runtime to be had, or no disk.
-    pub fn new(
-        options: &'a Options,
-        layout: Layout,
-        dir: &Path,
-        say: &'a (dyn Fn(&str) + Sync),
-    ) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start a runtime")?;
-        Ok(Self {
-            options,
-            dir: dir.to_owned(),
-            subject: Subject::new(options, layout, dir),
-            power: match options.power {
-                Some(file_system) => Some(Power::new(file_system, layout, dir)?),
-                None => None,
-            },
-            projects: Vec::new(),
-            promises: Vec::new(),
-            runtime,
-            say,
-            report: Report::new(options.seed),
-        })
-    }
-
-    /// Kills and compares in turn, until something is wrong or cannot go on; both are in the report.
-    pub fn live(mut self, kills: &[Kill], stop: &Stop) -> Report {
-        if let Err(error) = self.try_live(kills, stop) {
-            self.report.starts.append(&mut self.subject.starts);
-            self.report.failed(&error);
-        }
-        self.report
-    }
-
-    fn try_live(&mut self, kills: &[Kill], stop: &Stop) -> Result<()> {
-        self.begin()?;
-        let mut done = 0;
-        for several in kills.chunks(self.options.check_kills as usize) {
-            for kill in several.iter().take_while(|_| !stop.is_asked()) {
-                self.kill(kill).with_context(|| kill.to_string())?;
-                done += 1;
-            }
-            self.check(several)?;
-            if !self.report.wrongs.is_empty() {
-                return Ok(());
-            }
-            if stop.is_asked() {
-                break;
-            }
-        }
-        self.finish(kills.get(..done).unwrap_or_default())
-    }
-
-    /// The first start.
-    fn begin(&mut self) -> Result<()> {
-        self.subject.up(None)?;
-        let clickhouse = self.runtime.block_on(self.subject.engine_answers())?;
-        for table in ["events", "rejected_events"] {
-            let sql = format!("ALTER TABLE millrace.{table} {KEEP_ALL}");
-            let altered = clickhouse.rows(&sql, |_| Ok(()));
-            self.runtime.block_on(altered)?;
-        }
-        self.allow_imports()
-    }
-
-    /// Lets the first project, which the load is of, import as much as the load brings.
-    fn allow_imports(&self) -> Result<()> {
-        let approve = ["migrations", "approve", "--team-id", "1"];
-        let total = ["--total-events", "1000000000000"];
-        let rate = ["--events-per-minute", "1000000000"];
-        let words = [&approve[..], &total, &rate].concat();
-        self.subject.operate(&words)?;
-        Ok(())
-    }
-
-    fn kill(&mut self, kill: &Kill) -> Result<()> {
+impl Life<'_> {
+    /// Starts the server and kills it; then its disks lose their power, if they have one.
+    pub(super) fn kill(&mut self, kill: &Kill) -> Result<()> {
         let said_before = self.subject.said()?.len();
         let up = self.subject.up(kill.fail_point().as_deref())?;
         let (kind, is_met) = match (up, kill.kind) {
@@ -195,16 +92,6 @@ impl<'a> Life<'a> {
         let clickhouse = ClickHouse::of(&self.subject.credentials()?);
         self.runtime
             .block_on(check::promise(&self.subject, &clickhouse))
-    }
-
-    /// Holds what was promised since the last time against what is there now that all is shipped.
-    fn check_promises(&mut self, clickhouse: &ClickHouse) -> Result<()> {
-        for promise in std::mem::take(&mut self.promises) {
-            let broken = self.runtime.block_on(check::broken(&promise, clickhouse))?;
-            self.report.wrongs.extend(broken);
-            self.report.watermarks += 1;
-        }
-        Ok(())
     }
 
     /// Cuts the power under load; the project that was made just before, if there is power to cut.
@@ -318,78 +205,4 @@ impl<'a> Life<'a> {
             ..Plan::new(&credentials.ingest_url, &credentials.project_api_key)
         })
     }
-
-    fn ledger_path(&self) -> PathBuf {
-        self.dir.join("ledger")
-    }
-
-    /// What was acknowledged in the runs of these kills.
-    fn ledger(&self, kills: &[Kill]) -> Result<Ledger> {
-        let mut ledger = Ledger::read(&self.ledger_path())?;
-        ledger
-            .runs
-            .retain(|run, _| kills.iter().any(|kill| kill.number == *run));
-        Ok(ledger)
-    }
-
-    /// Compares what was acknowledged around these kills.
-    fn check(&mut self, kills: &[Kill]) -> Result<()> {
-        self.subject.up(None)?;
-        let ledger = self.ledger(kills)?;
-        let clickhouse = self.clickhouse()?;
-        let verdict = self.runtime.block_on(compare(&ledger, &clickhouse))?;
-        self.report.checks += 1;
-        self.check_promises(&clickhouse)?;
-        let projects = check::projects(&self.subject, &self.projects)?;
-        self.report.wrongs.extend(projects);
-        if !verdict.is_clean() {
-            self.report
-                .wrongs
-                .push(explained(&verdict.to_string(), kills));
-        }
-        Ok(())
-    }
-
-    /// Compares all that was acknowledged once more, as a later kill may cost earlier rows; and looks
-    /// at what else there is.
-    fn finish(&mut self, kills: &[Kill]) -> Result<()> {
-        self.subject.up(None)?;
-        let clickhouse = self.clickhouse()?;
-        let ledger = self.ledger(kills)?;
-        let verdict = self.runtime.block_on(compare(&ledger, &clickhouse))?;
-        if !verdict.is_clean() {
-            self.report
-                .wrongs
-                .push(explained(&verdict.to_string(), kills));
-        }
-        self.report.acknowledged_events += verdict.acknowledged_events;
-        let rejected = self
-            .runtime
-            .block_on(check::rejected(&self.subject, &clickhouse))?;
-        self.report.rejected_events += rejected.events;
-        self.report.wrongs.extend(rejected.wrong);
-        self.report
-            .wrongs
-            .extend(check::leftovers(&self.subject.ingest_dir())?);
-        self.report.resent_blocks += check::resent_blocks(&self.subject.said()?);
-        self.report.starts.append(&mut self.subject.starts);
-        self.report.folders += 1;
-        Ok(())
-    }
-
-    fn clickhouse(&self) -> Result<ClickHouse> {
-        let answers = self.subject.engine_answers();
-        let mut clickhouse = self.runtime.block_on(answers)?;
-        ClickHouse::ACCEPTED_AND_REJECTED.clone_into(&mut clickhouse.table);
-        Ok(clickhouse)
-    }
-}
-
-/// A verdict with the kills that it may be owed to. The runs in it are their numbers.
-fn explained(verdict: &str, kills: &[Kill]) -> String {
-    let kills: Vec<String> = kills
-        .iter()
-        .map(|kill| format!("run {:08x} ended with {kill}", kill.number))
-        .collect();
-    format!("{verdict}\nafter\n{}", kills.join("\n"))
 }
