@@ -15,8 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sections whose blocks go to the kernel in one call. Nearly every group has one to three.
-const SLICES_MAX: usize = 32;
+/// Slices that go to the kernel in one call: nearly every group has headers, a trailer, and blocks of one to
+/// three sections.
+const SLICES_MAX: usize = 34;
 /// A segment is preallocated in so many steps. In memory each page of it takes time, 16 ms for 64 MiB,
 /// and everybody who sends waits meanwhile; disks do not notice the difference.
 const ALLOCATIONS: u64 = 8;
@@ -281,9 +282,10 @@ impl Log {
     #[cold]
     fn leave_released_segment(&mut self) -> Result<(), AppendError> {
         let released = self.shared.state().released;
-        let done = self.active.as_ref().is_some_and(|active| {
-            !active.unsynced && !active.is_unused() && released >= active.position()
-        });
+        let done = self
+            .active
+            .as_ref()
+            .is_some_and(|active| !active.unsynced && released >= active.position());
         if done {
             // Its successor takes no room: on a full disk there is none before this one is gone.
             self.roll(SEGMENT_HEADER_BYTES)?;
@@ -299,10 +301,6 @@ impl Active {
             segment: self.number,
             offset: self.offset,
         }
-    }
-
-    fn is_unused(&self) -> bool {
-        self.offset == SEGMENT_HEADER_BYTES
     }
 }
 
@@ -345,7 +343,7 @@ pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
 /// Hands headers, blocks and trailer to the kernel from where they lie; nothing is copied.
 fn write_frame(active: &Active, encoder: &Encoder, sections: &[Section<'_>]) -> io::Result<()> {
     let mut offset = active.offset;
-    let mut slices = [IoSlice::new(&[]); SLICES_MAX + 2];
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
     let mut parts = std::iter::once(encoder.head.as_slice())
         .chain(sections.iter().map(|section| section.blocks))
         .chain(std::iter::once(encoder.tail()))

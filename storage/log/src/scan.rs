@@ -243,11 +243,10 @@ impl Window<'_> {
         };
         let held = self.start + self.buffer.len() as u64;
         if offset < self.start || end > held {
-            let wanted = bytes.max(WINDOW_BYTES as u64).min(self.file_bytes - offset);
+            let wanted = bytes.max(WINDOW_BYTES as u64) as usize;
             self.buffer.clear();
             self.start = offset;
-            self.file
-                .read_at(&mut self.buffer, wanted as usize, offset)?;
+            self.file.read_at(&mut self.buffer, wanted, offset)?;
         }
         let from = (offset - self.start) as usize;
         Ok(self.buffer.get(from..from + bytes as usize))
@@ -294,14 +293,7 @@ impl Window<'_> {
     fn crc(&mut self, mut offset: u64, mut bytes: u64) -> io::Result<Option<u32>> {
         let mut hasher = crc32fast::Hasher::new();
         while bytes > 0 {
-            // What is left in memory first: frames smaller than a window are read once.
-            let held = (self.start + self.buffer.len() as u64).saturating_sub(offset);
-            let here = if offset >= self.start && held > 0 {
-                held
-            } else {
-                WINDOW_BYTES as u64
-            };
-            let n = bytes.min(here);
+            let n = bytes.min(WINDOW_BYTES as u64);
             let Some(part) = self.get(offset, n)? else {
                 return Ok(None);
             };

@@ -63,13 +63,10 @@ pub(crate) fn make_dir(fs: &dyn Fs, dir: &Path) -> io::Result<()> {
 pub trait LockGuard: Send + Sync + Debug {}
 
 /// One open file.
+#[expect(clippy::len_without_is_empty, reason = "nobody asks")]
 pub trait File: Send + Sync + Debug {
     /// Bytes in the file.
     fn len(&self) -> io::Result<u64>;
-    /// Whether there are none.
-    fn is_empty(&self) -> io::Result<bool> {
-        Ok(self.len()? == 0)
-    }
     /// Appends `bytes` bytes from `offset` on to `out`; fewer only at the end of the file.
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()>;
     /// The same, if it takes no waiting for a disk; otherwise, or if that is not known, `false`, and
