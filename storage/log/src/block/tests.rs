@@ -1,6 +1,6 @@
 //! Blocks are what ClickHouse reads, read back whole, and no damage passes.
 
-use super::head::BLOCK_BYTES_MAX;
+use super::head::{BLOCK_BYTES_MAX, METHOD_LZ4, bytes_of, head_of};
 use super::read::split_block;
 use super::write::COMPRESSED_ROWS_BYTES_MAX;
 use super::*;
@@ -51,9 +51,9 @@ fn large_input_is_cut_into_blocks_that_read_back() {
             blocks += 1;
         }
         assert_eq!(blocks, bytes.div_ceil(COMPRESSED_ROWS_BYTES_MAX));
-        let mut back = Vec::new();
+        let mut back = b"before".to_vec();
         decompress_into_vec(&run[1..], &mut back, bytes).unwrap();
-        assert!(back == rows, "{bytes} bytes read back");
+        assert!(back[6..] == rows, "{bytes} bytes read back");
         if bytes > 0 {
             let small = decompress_into_vec(&run[1..], &mut Vec::new(), bytes - 1);
             assert!(matches!(small, Err(BlockError::TooLarge { .. })));
@@ -106,4 +106,24 @@ fn every_flipped_bit_and_every_cut_shows() {
             assert!(decompress_into_vec(&run[..cut], &mut Vec::new(), 1 << 20).is_err());
         }
     }
+}
+
+#[test]
+fn a_block_is_as_large_as_what_is_written_can_become_and_no_larger() {
+    // What LZ4 makes of 1 MiB at the worst, and nothing at all.
+    let largest = BLOCK_BYTES_MAX + BLOCK_BYTES_MAX / 255 + 16;
+    let limit = 1_059_061;
+    for (data_bytes, is_one) in [
+        (0, true),
+        (largest, true),
+        (limit, true),
+        (limit + 1, false),
+    ] {
+        let head = head_of(METHOD_LZ4, data_bytes, BLOCK_BYTES_MAX);
+        let expected = is_one.then_some(25 + data_bytes as u64);
+        assert_eq!(bytes_of(&head), expected, "{data_bytes} bytes of data");
+    }
+    let mut less_than_its_sizes = head_of(METHOD_LZ4, 0, 0);
+    less_than_its_sizes[17] -= 1;
+    assert_eq!(bytes_of(&less_than_its_sizes), None);
 }

@@ -248,5 +248,8 @@ mod tests {
         file.read_at(&mut read, 300_000, 0).unwrap();
         assert!(read[..100].iter().all(|byte| *byte == 7));
         assert!(read[100..].iter().all(|byte| *byte == 0));
+        let empty = DiskFile(tempfile::tempfile().unwrap());
+        empty.fill_with_zeros(0..70_000).unwrap();
+        assert_eq!(empty.len().unwrap(), 70_000);
     }
 }

@@ -1,8 +1,8 @@
 //! The checkpoint: the old one or the new one, whole, or set aside with a report that says so.
 
 use crate::support::{DIR, append, open};
-use millrace_log::testing::MemoryFs;
-use millrace_log::{CHECKPOINT_BYTES_MAX, CheckpointError};
+use millrace_log::testing::{Fault, FaultKind, MemoryFs};
+use millrace_log::{CHECKPOINT_BYTES_MAX, CheckpointError, Position};
 use std::path::Path;
 
 #[test]
@@ -39,6 +39,32 @@ fn every_flipped_bit_and_every_cut_is_an_error() {
         fs.put(&path, &bytes);
         let error = handle.load_checkpoint().unwrap_err();
         assert!(matches!(error, CheckpointError::Corrupt { .. }), "{error}");
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_are_an_error() {
+    let fs = MemoryFs::new();
+    let (log, _) = open(&fs);
+    let handle = log.handle();
+    handle.store_checkpoint(b"").unwrap();
+    let path = Path::new(DIR).join("checkpoint");
+    let whole = fs.read(&path).unwrap();
+    // Of the newest segment, and of the last frame.
+    for at in [16, 24] {
+        for (number, is_one) in [
+            (u64::MAX / 2, true),
+            (u64::MAX / 2 + 1, false),
+            (u64::MAX, false),
+        ] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+            let crc = crc32fast::hash(&bytes[..36]);
+            bytes[36..40].copy_from_slice(&crc.to_le_bytes());
+            fs.put(&path, &bytes);
+            let loaded = handle.load_checkpoint();
+            assert_eq!(loaded.is_ok(), is_one, "{number} at {at}: {loaded:?}");
+        }
     }
 }
 
@@ -90,6 +116,17 @@ fn one_that_is_too_large_leaves_the_old_one() {
 }
 
 #[test]
+fn on_a_full_disk_the_reserve_has_room_for_the_largest() {
+    let fs = MemoryFs::new();
+    let (log, _) = open(&fs);
+    log.handle().store_checkpoint(b"old").unwrap();
+    let used: usize = fs.paths().iter().map(|p| fs.read(p).unwrap().len()).sum();
+    fs.set_room(Some(used as u64));
+    let largest = vec![7; CHECKPOINT_BYTES_MAX];
+    log.handle().store_checkpoint(&largest).unwrap();
+}
+
+#[test]
 fn on_a_full_disk_the_reserve_gives_it_room() {
     let fs = MemoryFs::new();
     let (log, _) = open(&fs);
@@ -110,4 +147,38 @@ fn on_a_full_disk_the_reserve_gives_it_room() {
     drop((log, handle));
     open(&fs);
     assert!(fs.read(&reserve).is_some(), "and set aside again");
+}
+
+#[test]
+fn the_reserve_is_set_aside_again_when_segments_were_released() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    for seed in 0..10 {
+        append(&mut log, seed, 500);
+    }
+    let end = log.sync().unwrap();
+    let reserve = Path::new(DIR).join("reserve");
+    millrace_log::fs::Fs::unlink(&fs, &reserve).unwrap();
+    assert_eq!(log.handle().release(Position::FIRST).unwrap(), 0);
+    assert_eq!(fs.read(&reserve), None, "nothing has made room");
+    assert!(log.handle().release(end).unwrap() > 0);
+    assert!(fs.read(&reserve).is_some());
+}
+
+#[test]
+fn one_that_a_failing_disk_keeps_back_stops_the_log() {
+    for after in 0.. {
+        let fs = MemoryFs::new();
+        let (log, _) = open(&fs);
+        let kind = FaultKind::Io;
+        fs.set_fault(Some(Fault { after, kind }));
+        let stored = log.handle().store_checkpoint(b"new");
+        if fs.has_fault() {
+            stored.unwrap();
+            assert!(after > 3, "it is made, written, synced and renamed");
+            break;
+        }
+        let stopped = log.handle().failure().unwrap();
+        assert_eq!(stored.unwrap_err().to_string(), stopped.to_string());
+    }
 }

@@ -4,9 +4,12 @@ use crate::support::{
     DIR, OwnedSection, append, borrowed, contents, open, options, read_from, sections,
     segment_paths, try_open,
 };
+use millrace_log::block::store_into;
 use millrace_log::testing::bytes::reseal_segment;
 use millrace_log::testing::{Dice, MemoryFs};
-use millrace_log::{AppendError, Log, Position, ReadError, inspect};
+use millrace_log::{
+    AppendError, Log, LogOptions, Position, ReadError, Section, SectionHeader, inspect,
+};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -234,6 +237,26 @@ fn a_log_without_a_sequence_left_takes_nothing_more_and_opens() {
 }
 
 #[test]
+fn the_last_sequence_there_is_can_be_used() {
+    let (mut files, _) = small_log();
+    let bytes = &mut files[1].1;
+    for at in [32, 40] {
+        bytes[at..at + 8].copy_from_slice(&(u64::MAX / 2 - 1).to_le_bytes());
+    }
+    bytes[64..].fill(0);
+    reseal_segment(bytes, 2);
+    let fs = disk_with(&files);
+    let (mut log, _) = open(&fs);
+    append(&mut log, 99, 100);
+    log.sync().unwrap();
+    let owned = sections(99, 100);
+    let refused = log.append(&borrowed(&owned)).unwrap_err();
+    assert!(matches!(refused, AppendError::Invalid(_)), "{refused}");
+    drop(log);
+    assert_eq!(contents(&open(&fs).0.handle()).last(), Some(&owned));
+}
+
+#[test]
 fn sequences_that_cannot_be_are_damage() {
     // Both of a header, and the first frame's.
     for at in [32, 40, 64 + 16] {
@@ -247,6 +270,77 @@ fn sequences_that_cannot_be_are_damage() {
         assert!(is_subsequence(&contents(&log.handle()), &whole));
         append(&mut log, 99, 100);
         log.sync().unwrap();
+    }
+}
+
+/// A search for the next frame goes on right behind what only begins as one.
+#[test]
+fn a_frame_is_found_behind_bytes_that_begin_as_frames_do() {
+    for shift in 0..4 {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        let text = [&b"..."[..shift], &b"MFRM".repeat(20)].concat();
+        let mut blocks = Vec::new();
+        store_into(&text, &mut blocks);
+        let header = SectionHeader::default();
+        let section = Section {
+            header: &header,
+            blocks: &blocks,
+        };
+        let position = log.append(&[section]).unwrap();
+        append(&mut log, 2, 100);
+        log.sync().unwrap();
+        drop(log);
+        let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+        let mut bytes = fs.read(&path).unwrap();
+        bytes[position.offset as usize + 8] ^= 1;
+        fs.put(&path, &bytes);
+        assert_eq!(contents(&open(&fs).0.handle()), [sections(2, 100)]);
+    }
+}
+
+/// Both formats of frames: 1 sums all bytes of its blocks itself.
+#[test]
+fn frames_larger_than_what_is_read_at_once_are_proven_and_passed_over() {
+    let options = || LogOptions {
+        segment_bytes: 32 << 20,
+        bytes_max: 128 << 20,
+        ..options()
+    };
+    for version in [1, 2] {
+        let fs = MemoryFs::new();
+        let (mut log, _) = Log::open(options(), Arc::new(fs.clone())).unwrap();
+        for seed in 0..3 {
+            append(&mut log, seed, 15 << 20);
+        }
+        log.sync().unwrap();
+        let whole = read_from(&log.handle(), Position::FIRST);
+        drop(log);
+        let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+        let mut bytes = fs.read(&path).unwrap();
+        for (frame, _) in whole
+            .iter()
+            .filter(|(frame, _)| frame.position.segment == 1)
+        {
+            bytes[frame.position.offset as usize + 4] = version;
+        }
+        reseal_segment(&mut bytes, 1);
+        fs.put(&path, &bytes);
+        let (log, recovery) = Log::open(options(), Arc::new(fs.clone())).unwrap();
+        assert!(!recovery.is_damaged(), "{version}: {recovery:?}");
+        assert_eq!(recovery.frames, 3, "version {version}");
+        drop(log);
+        // The last block of the first frame.
+        bytes[whole[0].0.end.offset as usize - 30] ^= 1;
+        fs.put(&path, &bytes);
+        let (log, recovery) = Log::open(options(), Arc::new(fs.clone())).unwrap();
+        assert_eq!((recovery.frames, recovery.quarantined.len()), (2, 1));
+        let left = read_from(&log.handle(), Position::FIRST);
+        assert!(
+            left.iter()
+                .map(|it| &it.1)
+                .eq(whole[1..].iter().map(|it| &it.1))
+        );
     }
 }
 

@@ -65,6 +65,38 @@ fn frames_survive_reopening_and_release_frees_the_disk() {
 }
 
 #[test]
+fn a_log_makes_the_folders_above_it_and_takes_no_file_for_one() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(&dir.path().join("not/there")).unwrap());
+    assert!(dir.path().join("not/there/log/lock").is_file());
+    let file = dir.path().join("file");
+    fs::create_dir(&file).unwrap();
+    fs::write(file.join("log"), "").unwrap();
+    let refused = open(&file).unwrap_err();
+    assert!(
+        matches!(&refused, OpenError::Io { action: "make", .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_segment_has_room_on_the_disk_and_gives_back_what_it_did_not_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open(dir.path()).unwrap();
+    let bytes_of = |number: u64| {
+        let path = dir.path().join(format!("log/{number:020}.log"));
+        fs::metadata(path).unwrap().len()
+    };
+    append(&mut log, 1, 100);
+    let end = log.sync().unwrap();
+    // An eighth of a segment.
+    assert_eq!(bytes_of(1), 8 * 1024);
+    append(&mut log, 2, 65_400);
+    assert_eq!(log.sync().unwrap().segment, 2);
+    assert_eq!(bytes_of(1), end.offset);
+}
+
+#[test]
 fn a_log_is_inspected_while_in_use_and_nothing_changes() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = open(dir.path()).unwrap();

@@ -20,6 +20,15 @@ fn an_empty_directory_is_an_empty_log() {
 }
 
 #[test]
+fn a_segment_of_which_nothing_was_written_is_no_damage() {
+    let fs = MemoryFs::new();
+    fs.put(&Path::new(DIR).join("00000000000000000001.log"), &[0; 2048]);
+    let (mut log, recovery) = open(&fs);
+    assert!(!recovery.is_damaged(), "{recovery:?}");
+    assert_eq!(append(&mut log, 1, 100).segment, 2);
+}
+
+#[test]
 fn readers_see_a_frame_when_it_is_synced_and_not_before() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
@@ -338,41 +347,41 @@ fn a_segment_that_was_never_used_goes_with_whatever_bytes_are_in_it() {
     assert_eq!((recovery.frames, recovery.segments), (3, 1));
     assert!(!recovery.is_damaged(), "a torn tail is no damage");
     assert_eq!(recovery.cut.unwrap().position, end);
+    assert_eq!(segment_paths(&fs, Path::new(DIR)), [first]);
     drop(log);
     assert_eq!(open(&fs).1.cut, None, "it is cut once");
 }
 
 #[test]
-fn options_without_room_for_a_frame_are_refused() {
-    let options = millrace_log::LogOptions {
-        bytes_max: 100,
-        ..options()
-    };
-    let refused = Log::open(options, Arc::new(MemoryFs::new())).unwrap_err();
-    assert!(matches!(refused, OpenError::Options(_)));
+fn a_log_has_room_for_four_segments_of_the_smallest_frame_at_least() {
+    let header = SectionHeader::default();
+    let smallest = [Section {
+        header: &header,
+        blocks: &[],
+    }];
+    for (bytes_max, is_enough) in [(100, false), (639, false), (640, true)] {
+        let options = millrace_log::LogOptions {
+            bytes_max,
+            ..options()
+        };
+        let opened = Log::open(options, Arc::new(MemoryFs::new()));
+        assert_eq!(opened.is_ok(), is_enough, "{bytes_max} bytes");
+        match opened {
+            Ok((mut log, _)) => drop(log.append(&smallest).unwrap()),
+            Err(refused) => assert!(matches!(refused, OpenError::Options(_)), "{refused}"),
+        }
+    }
 }
 
 #[test]
-fn what_is_no_frame_is_refused() {
-    let (mut log, _) = open(&MemoryFs::new());
-    let whole = sections(1, 100).remove(0);
-    let (header, blocks) = &whole;
-    let mut too_large = blocks.clone();
-    too_large[17..21].copy_from_slice(&u32::MAX.to_le_bytes());
-    let cases = [
-        ("no section", None),
-        ("blocks that are none", Some(vec![7; 100])),
-        ("a cut block", Some(blocks[..blocks.len() - 1].to_vec())),
-        ("a cut head", Some([&blocks[..], &blocks[..20]].concat())),
-        ("a size that no block has", Some(too_large)),
-    ];
-    for (name, blocks) in cases {
-        let sections: Vec<_> = blocks
-            .iter()
-            .map(|blocks| Section { header, blocks })
-            .collect();
-        let refused = log.append(&sections).unwrap_err();
-        assert!(matches!(refused, AppendError::Invalid(_)), "{name}");
+fn a_log_tells_where_it_ended_when_it_was_opened() {
+    let fs = MemoryFs::new();
+    let mut end = Position::FIRST;
+    for seed in 0..3 {
+        let (mut log, _) = open(&fs);
+        assert_eq!(log.handle().opened_at(), end);
+        append(&mut log, seed, 100);
+        end = log.sync().unwrap();
+        assert!(log.handle().opened_at() < end);
     }
-    append(&mut log, 1, 10);
 }

@@ -31,6 +31,9 @@ fn a_full_log_refuses_until_segments_are_released() {
     assert!(usage.bytes_used <= usage.bytes_max && usage.bytes_used > usage.bytes_max - 1000);
     let frames = read_from(&handle, Position::FIRST);
     assert_eq!(frames.len() as u64, count);
+    let last = frames.last().unwrap().0.position.segment;
+    let segments = segment_paths(&fs, Path::new(DIR)).len() as u64;
+    assert_eq!(segments, last, "a refusal makes no segment");
     let third = frames
         .iter()
         .find(|(f, _)| f.position.segment == 3)
@@ -110,14 +113,16 @@ fn a_segment_grows_step_by_step_and_a_full_disk_in_between_changes_nothing() {
             .map(|p| fs.read(p).unwrap().len())
             .sum::<usize>() as u64
     };
-    fs.set_room(Some(used()));
+    let before = used();
+    fs.set_room(Some(before));
     let owned = sections(2, 400);
-    for _ in 0..2 {
-        let refused = log.append(&borrowed(&owned)).unwrap_err();
-        assert!(matches!(refused, AppendError::NoRoom { .. }), "{refused}");
-    }
+    let refusals = [0; 2].map(|_| match log.append(&borrowed(&owned)).unwrap_err() {
+        AppendError::NoRoom { bytes_needed, .. } => bytes_needed,
+        refused => panic!("{refused}"),
+    });
     fs.set_room(None);
     append(&mut log, 2, 400);
+    assert_eq!(refusals, [used() - before; 2], "as much as it takes then");
     log.sync().unwrap();
     assert_eq!(segment_paths(&fs, Path::new(DIR)).len(), 1);
     assert_eq!(contents(&log.handle()), [sections(1, 100), owned]);
@@ -136,4 +141,20 @@ fn a_log_starts_on_a_full_disk() {
     drop(log);
     fs.crash(3);
     assert_eq!(open(&fs).1.frames, 1, "what was shown is durable");
+}
+
+#[test]
+fn what_was_released_does_not_come_back_with_the_power() {
+    for seed in 0..20 {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        for frame in 0..10 {
+            append(&mut log, frame, 500);
+        }
+        let end = log.sync().unwrap();
+        assert!(log.handle().release(end).unwrap() > 1);
+        drop(log);
+        fs.crash(seed);
+        assert_eq!(segment_paths(&fs, Path::new(DIR)).len(), 1);
+    }
 }
