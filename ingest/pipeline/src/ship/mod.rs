@@ -40,6 +40,8 @@ mod source;
 mod unit;
 
 #[cfg(test)]
+mod fake_sink;
+#[cfg(test)]
 mod model;
 
 pub use lane::{ShipError, run};

@@ -1,13 +1,14 @@
 //! A row that ClickHouse refuses while the log's disk refuses, too.
 
 use super::*;
+use crate::ship::fake_sink::FakeSink;
 use crate::ship::section::{Key, Section};
-use millrace_clickhouse::{Body, InsertOutcome, QueryError};
+use millrace_clickhouse::InsertOutcome;
 use millrace_log::block::Compressor;
 use millrace_log::fs::DiskFs;
 use millrace_log::{Log, LogOptions, Position, SectionHeader};
 use millrace_rows::testing::events;
-use millrace_rows::{EventRow, Micros, Month, RowKey, Table, TeamId};
+use millrace_rows::{EventRow, Micros, Month, Table, TeamId};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
@@ -27,24 +28,10 @@ fn row() -> EventRow<'static> {
 }
 
 /// Refuses every insert, and from then on the segment is not to be had for a second.
-#[derive(Clone)]
-struct Refusing {
-    segment: PathBuf,
-}
-
-impl Sink for Refusing {
-    fn tokens_are_atomic(&self) -> bool {
-        true
-    }
-
-    async fn insert<B: Body>(&self, _: &str, _: &str, body: &B) -> Result<(), InsertError> {
-        let mut index = 0;
-        while body.piece(index).await?.is_some() {
-            index += 1;
-        }
-        let away = self.segment.with_extension("away");
-        std::fs::rename(&self.segment, &away).unwrap();
-        let segment = self.segment.clone();
+fn refusing(segment: PathBuf) -> FakeSink {
+    FakeSink::answering(move || {
+        let (segment, away) = (segment.clone(), segment.with_extension("away"));
+        std::fs::rename(&segment, &away).unwrap();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             std::fs::rename(away, segment).unwrap();
@@ -54,23 +41,7 @@ impl Sink for Refusing {
             code: Some(117),
             message: "no".to_owned(),
         })
-    }
-
-    async fn any_present(&self, _: Table, _: Month, _: &[RowKey]) -> Result<bool, QueryError> {
-        Ok(false)
-    }
-
-    async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
-        Ok(false)
-    }
-
-    async fn server_run(&self, _: &str) -> Result<Uuid, QueryError> {
-        Ok(Uuid::nil())
-    }
-
-    async fn migrate(&self) -> Result<(), String> {
-        Ok(())
-    }
+    })
 }
 
 /// A log with a frame of one row, and the row's unit.
@@ -143,9 +114,7 @@ async fn a_refused_row_is_set_aside_with_its_bytes_though_the_disk_refuses_for_a
         lane: "live",
         prefix: "node".to_owned(),
         log: log.handle(),
-        sink: Refusing {
-            segment: only_file(dir.path(), "log"),
-        },
+        sink: refusing(only_file(dir.path(), "log")),
         poison_dir: PoisonDir::new(&poison),
     };
     let verdict = Arc::new(context).carry_out(Arc::new(unit)).await;

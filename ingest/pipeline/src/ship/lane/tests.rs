@@ -1,53 +1,16 @@
 //! A lane on a disk that has no room for its first checkpoint.
 
 use super::*;
-use millrace_clickhouse::{Body, InsertError, QueryError};
+use crate::ship::fake_sink::FakeSink;
 use millrace_log::block::Compressor;
 use millrace_log::testing::MemoryFs;
 use millrace_log::{Log, LogHandle, LogOptions, Recovery, Section, SectionHeader};
-use millrace_rows::{EventRow, Lane, RowKey, Table, TeamId, TestClock};
+use millrace_rows::{EventRow, Lane, Table, TeamId, TestClock};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::sleep;
 
 const NOVEMBER: Micros = Micros(1_795_132_800_000_000);
-
-/// Takes every insert, and counts them.
-#[derive(Clone, Default)]
-struct Counting(Arc<AtomicUsize>);
-
-impl Counting {
-    fn inserts(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Sink for Counting {
-    fn tokens_are_atomic(&self) -> bool {
-        true
-    }
-
-    async fn insert<B: Body>(&self, _: &str, _: &str, _: &B) -> Result<(), InsertError> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    async fn any_present(&self, _: Table, _: Month, _: &[RowKey]) -> Result<bool, QueryError> {
-        Ok(false)
-    }
-
-    async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
-        Ok(false)
-    }
-
-    async fn server_run(&self, _: &str) -> Result<Uuid, QueryError> {
-        Ok(Uuid::nil())
-    }
-
-    async fn migrate(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
 
 /// A log with a frame of one row, and how far it is synced.
 fn logged(fs: &MemoryFs) -> (Log, Recovery, Position) {
@@ -108,19 +71,24 @@ async fn a_lane_without_room_for_its_first_checkpoint_ships_as_soon_as_there_is(
     let poison_dir = tempfile::tempdir().unwrap();
     let options = ShipOptions::of(Lane::Live, "node", poison_dir.path());
     fs.set_room(Some(0));
-    let (sink, clock) = (Counting::default(), Arc::new(TestClock::at(NOVEMBER)));
-    let shipper = Shipper::open(options, output, sink.clone(), clock)
-        .await
-        .unwrap();
+    let inserts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&inserts);
+    let sink = FakeSink::answering(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let inserts = || inserts.load(Ordering::Relaxed);
+    let clock = Arc::new(TestClock::at(NOVEMBER));
+    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
     let running = tokio::spawn(shipper.run(std::future::pending()));
     // Far longer than rows wait, and than the pause after a failure.
     sleep(Duration::from_secs(60)).await;
     assert!(!running.is_finished());
-    assert_eq!((sink.inserts(), has_checkpoint(&handle)), (0, false));
+    assert_eq!((inserts(), has_checkpoint(&handle)), (0, false));
 
     fs.set_room(None);
     let all = settled.wait_for(|settled| *settled >= end);
     all.await.unwrap();
-    assert_eq!((sink.inserts(), has_checkpoint(&handle)), (1, true));
+    assert_eq!((inserts(), has_checkpoint(&handle)), (1, true));
     running.abort();
 }

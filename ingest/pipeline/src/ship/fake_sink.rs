@@ -1,0 +1,53 @@
+//! A ClickHouse that has nothing, and answers inserts as a test says.
+
+use super::sink::Sink;
+use millrace_clickhouse::{Body, InsertError, QueryError};
+use millrace_rows::{Month, RowKey, Table};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Reads an insert to its end, then asks what to answer.
+#[derive(Clone)]
+pub(super) struct FakeSink {
+    answer: Arc<dyn Fn() -> Result<(), InsertError> + Send + Sync>,
+}
+
+impl FakeSink {
+    pub(super) fn answering(
+        answer: impl Fn() -> Result<(), InsertError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            answer: Arc::new(answer),
+        }
+    }
+}
+
+impl Sink for FakeSink {
+    fn tokens_are_atomic(&self) -> bool {
+        true
+    }
+
+    async fn insert<B: Body>(&self, _: &str, _: &str, body: &B) -> Result<(), InsertError> {
+        let mut index = 0;
+        while body.piece(index).await?.is_some() {
+            index += 1;
+        }
+        (self.answer)()
+    }
+
+    async fn any_present(&self, _: Table, _: Month, _: &[RowKey]) -> Result<bool, QueryError> {
+        Ok(false)
+    }
+
+    async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
+        Ok(false)
+    }
+
+    async fn server_run(&self, _: &str) -> Result<Uuid, QueryError> {
+        Ok(Uuid::nil())
+    }
+
+    async fn migrate(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
