@@ -187,13 +187,17 @@ fn generate(prefix: &str) -> Result<String, getrandom::Error> {
     while key.len() < prefix.len() + RANDOM_CHARS {
         getrandom::fill(&mut pool)?;
         let missing = prefix.len() + RANDOM_CHARS - key.len();
-        // 248 is the largest multiple of 62 in a byte: no character is likelier than another.
-        let fair = pool.iter().filter(|&&byte| byte < 248).take(missing);
-        key.extend(fair.map(|byte| base62_digit(u32::from(*byte))));
+        key.extend(fair_digits(&pool).take(missing));
     }
     let checksum = checksum(key.as_bytes().get(prefix.len()..).unwrap_or_default());
     key.extend(checksum);
     Ok(key)
+}
+
+/// Characters made of random bytes, none likelier than another: 248 is the largest multiple of 62 in a byte.
+fn fair_digits(bytes: &[u8]) -> impl Iterator<Item = char> {
+    let fair = bytes.iter().filter(|&&byte| byte < 248);
+    fair.map(|byte| base62_digit(u32::from(*byte)))
 }
 
 /// Whether the checksum is right; `None` unless the rest of a key has our form.
@@ -297,6 +301,13 @@ mod tests {
     }
 
     #[test]
+    fn no_character_of_a_key_is_likelier_than_another() {
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
+        let digits: String = fair_digits(&bytes).collect();
+        assert_eq!(digits, str::from_utf8(BASE62).unwrap().repeat(4));
+    }
+
+    #[test]
     fn masks_hide_all_but_the_ends() {
         let table = [
             ("phx_0123456789abcd", "phx_...abcd"),
@@ -308,6 +319,7 @@ mod tests {
             assert_eq!(mask(key), masked);
         }
         let key = PersonalKey::generate().unwrap();
+        assert_eq!(key.mask(), mask(key.expose()));
         assert!(!format!("{key:?}").contains(key.expose()));
     }
 
