@@ -194,11 +194,16 @@ impl Accepting {
 }
 
 impl Ingest {
-    /// Serves until it is asked to stop or fails, then drains.
+    /// Serves until it is to stop or fails, then drains.
     ///
     /// # Errors
-    /// When a log or a shipper fails.
-    pub async fn until_the_end(self, config: &Config, mut stop: Stop) -> anyhow::Result<()> {
+    /// When a log or a shipper fails. Then no leave is taken of the catalog: exports wait for what this
+    /// node's log may have.
+    pub async fn until_the_end(
+        self,
+        config: &Config,
+        stop: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
         let grace = Duration::from_secs(config.grace_seconds);
         let drain = Duration::from_secs(config.drain_seconds);
         let Self {
@@ -213,7 +218,7 @@ impl Ingest {
         let failed = pipeline.clone();
         let (asked, mut stopping) = oneshot::channel();
         let serving = server.run(async move {
-            stop.asked().await;
+            stop.await;
             tracing::info!("stopping: finishing what is in flight");
             // Heard below, which lives as long.
             let _ = asked.send(Instant::now());

@@ -87,7 +87,8 @@ async fn until_stopped(
         tracing::info!("stopped before it was up");
         return Ok(());
     };
-    up.until_the_end(config, stop).await
+    up.until_the_end(config, async move { stop.asked().await })
+        .await
 }
 
 /// `millrace serve --print-credentials`.
@@ -181,15 +182,22 @@ impl Up {
             };
             (ingest, engine) = (Some(shipping), found);
         }
-        credentials.store(&path)?;
-        let exports = match parts.admin && config.export_runs_max > 0 {
-            true => exports(config)?,
-            false => None,
+        let mut up = Self {
+            ingest,
+            admin,
+            exports: None,
+            persons: None,
+            engine,
+            _health: health,
         };
-        let persons = match parts.admin {
-            true => persons(config)?,
-            false => None,
-        };
+        if let Err(error) = up.finish_start(config, &credentials, &path) {
+            // So that nobody waits for this node, unless it took something that it cannot ship.
+            let ended = up.until_the_end(config, std::future::ready(())).await;
+            return Err(match ended {
+                Ok(()) => error,
+                Err(end) => error.context(format!("{end:#}")),
+            });
+        }
         crate::print(
             &Banner {
                 credentials: &credentials,
@@ -198,18 +206,32 @@ impl Up {
             }
             .to_string(),
         );
-        Ok(Some(Self {
-            ingest,
-            admin,
-            exports,
-            persons,
-            engine,
-            _health: health,
-        }))
+        Ok(Some(up))
     }
 
-    /// Waits for a signal or a failure, then drains.
-    async fn until_the_end(self, config: &Config, mut stop: Stop) -> anyhow::Result<()> {
+    /// What can be done only once it is known where everything is.
+    fn finish_start(
+        &mut self,
+        config: &Config,
+        credentials: &Credentials,
+        path: &Path,
+    ) -> anyhow::Result<()> {
+        credentials.store(path)?;
+        if self.admin.is_some() {
+            if config.export_runs_max > 0 {
+                self.exports = exports(config)?;
+            }
+            self.persons = persons(config)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it is to stop or something fails, then drains.
+    async fn until_the_end(
+        self,
+        config: &Config,
+        stop: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
         let Self {
             ingest,
             mut admin,
@@ -221,7 +243,7 @@ impl Up {
         let outcome = match (ingest, &mut admin) {
             (Some(ingest), _) => ingest.until_the_end(config, stop).await,
             (None, Some(admin)) => tokio::select! {
-                () = stop.asked() => Ok(()),
+                () = stop => Ok(()),
                 outcome = admin.ended() => outcome,
             },
             (None, None) => Ok(()),

@@ -102,6 +102,25 @@ fn nobody_waits_for_a_node_whose_first_start_failed() {
 }
 
 #[test]
+fn nobody_waits_for_a_node_whose_start_failed_after_shipping_began() {
+    let dir = TempDir::new().unwrap();
+    // There, so that the first start does not write them; and where they are written anew is no file.
+    std::fs::write(dir.path().join("credentials.json"), "{}").unwrap();
+    std::fs::create_dir(dir.path().join("credentials.json.tmp")).unwrap();
+    let ended = on_own_ports("ingest", dir.path())
+        .args(["--clickhouse-url", "http://127.0.0.1:9"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success(), "{said}");
+    assert!(
+        said.contains("cannot write") && said.contains("credentials.json"),
+        "{said}"
+    );
+    assert_eq!(states(dir.path()), [NodeState::Stopped]);
+}
+
+#[test]
 fn a_node_that_the_catalog_cannot_note_stops_when_asked() {
     let dir = TempDir::new().unwrap();
     let database = TestDatabase::sqlite();
