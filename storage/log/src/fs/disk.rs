@@ -186,7 +186,7 @@ impl DiskFile {
     /// For file systems without fallocate: room is only promised for written bytes.
     #[cold]
     fn fill_with_zeros(&self, range: Range<u64>) -> io::Result<()> {
-        let zeros = [0u8; 64 * 1024];
+        let zeros = [0u8; 65_536];
         let mut offset = range.start;
         while offset < range.end {
             let n = (range.end - offset).min(zeros.len() as u64);

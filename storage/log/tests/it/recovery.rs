@@ -80,6 +80,8 @@ fn a_tail_torn_at_any_byte_is_cut() {
         assert_eq!(recovery.cut.is_none(), nothing_left);
         if let Some(cut) = recovery.cut {
             assert_eq!(cut.position, last);
+            let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+            assert_eq!(cut.bytes, end as u64 - last.offset);
         }
         assert_eq!(contents(&log.handle()), [sections(1, 100)]);
         drop(log);
