@@ -1,6 +1,7 @@
 //! BigQuery: resumable uploads, load jobs, query jobs.
 
 use super::keys::{self, opened};
+use super::merge::Merge;
 use super::server::{self, Fake, Mishap, Reply, refusal};
 use crate::rows::{delivered, fat_row, lines, row, run, written};
 use crate::wire::Request;
@@ -23,6 +24,8 @@ struct Service {
     uploads: Vec<(Value, Vec<u8>)>,
     jobs: BTreeMap<String, Value>,
     tables: BTreeMap<String, Vec<Value>>,
+    /// Of each table there ever was.
+    columns: BTreeMap<String, Vec<String>>,
     events: BTreeMap<String, Value>,
     merges: Vec<String>,
     /// So many bytes of each piece are taken.
@@ -118,6 +121,7 @@ impl Service {
         let mut done = job.clone();
         done["status"] = json!({"state": "DONE"});
         done["statistics"] = json!({"load": {"outputRows": rows.len().to_string()}});
+        self.columns.insert(table.clone(), columns(&load["schema"]));
         self.tables.insert(table, rows);
         let id = job["jobReference"]["jobId"].as_str().unwrap().to_owned();
         self.jobs.insert(id, done.clone());
@@ -135,10 +139,10 @@ impl Service {
             .as_str()
             .unwrap()
             .to_owned();
-        let stage = sql
-            .split(['`', '.'])
-            .find(|name| name.contains("_millrace_"))
-            .unwrap();
+        let merge = Merge::parsed(&sql);
+        assert_eq!(merge.target, "my-project.my_data.events");
+        let stage = merge.stage.strip_prefix("my-project.my_data.").unwrap();
+        merge.check(&self.columns["events"], &self.columns[stage]);
         for row in &self.tables[stage] {
             let uuid = row["uuid"].as_str().unwrap().to_owned();
             self.events.insert(uuid, row.clone());
@@ -150,16 +154,24 @@ impl Service {
     }
 
     fn create(&mut self, request: &Request) -> Reply {
-        let table = request.json()["tableReference"]["tableId"]
+        let made = request.json();
+        let table = made["tableReference"]["tableId"]
             .as_str()
             .unwrap()
             .to_owned();
         if self.tables.contains_key(&table) {
             return Reply::json(409, Value::Null);
         }
+        self.columns.insert(table.clone(), columns(&made["schema"]));
         self.tables.insert(table, Vec::new());
         Reply::json(200, json!({}))
     }
+}
+
+fn columns(schema: &Value) -> Vec<String> {
+    let fields = schema["fields"].as_array().unwrap().iter();
+    let names = fields.map(|field| field["name"].as_str().unwrap().to_owned());
+    names.collect()
 }
 
 fn token(request: &Request, base: &str) -> Reply {

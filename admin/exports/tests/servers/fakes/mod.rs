@@ -7,6 +7,7 @@
 mod big_query;
 mod databricks;
 mod keys;
+mod merge;
 mod server;
 mod snowflake;
 mod sql;
