@@ -1,15 +1,12 @@
 //! Disks that return other bytes than were written.
 
 use crate::support::{
-    DIR, OwnedSection, append, borrowed, contents, open, options, read_from, sections,
-    segment_paths, try_open,
+    DIR, OwnedSection, append, borrowed, contents, damaged_first, open, options, read_from,
+    sections, segment_paths, try_open,
 };
-use millrace_log::block::store_into;
 use millrace_log::testing::bytes::reseal_segment;
 use millrace_log::testing::{Dice, MemoryFs};
-use millrace_log::{
-    AppendError, Log, LogOptions, Position, ReadError, Section, SectionHeader, inspect,
-};
+use millrace_log::{AppendError, Log, LogOptions, Position, ReadError, inspect};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -277,24 +274,8 @@ fn sequences_that_cannot_be_are_damage() {
 #[test]
 fn a_frame_is_found_behind_bytes_that_begin_as_frames_do() {
     for shift in 0..4 {
-        let fs = MemoryFs::new();
-        let (mut log, _) = open(&fs);
         let text = [&b"..."[..shift], &b"MFRM".repeat(20)].concat();
-        let mut blocks = Vec::new();
-        store_into(&text, &mut blocks);
-        let header = SectionHeader::default();
-        let section = Section {
-            header: &header,
-            blocks: &blocks,
-        };
-        let position = log.append(&[section]).unwrap();
-        append(&mut log, 2, 100);
-        log.sync().unwrap();
-        drop(log);
-        let path = segment_paths(&fs, Path::new(DIR)).remove(0);
-        let mut bytes = fs.read(&path).unwrap();
-        bytes[position.offset as usize + 8] ^= 1;
-        fs.put(&path, &bytes);
+        let fs = damaged_first(&text, 8);
         assert_eq!(contents(&open(&fs).0.handle()), [sections(2, 100)]);
     }
 }

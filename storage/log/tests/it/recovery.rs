@@ -1,9 +1,9 @@
 //! What a start finds and decides.
 
 use crate::support::{
-    DIR, append, borrowed, contents, open, options, read_from, sections, segment_paths, try_open,
+    DIR, append, borrowed, contents, damaged_first, open, options, read_from, sections,
+    segment_paths, try_open,
 };
-use millrace_log::block::store_into;
 use millrace_log::testing::{Fault, FaultKind, MemoryFs};
 use millrace_log::{AppendError, Log, OpenError, Position, Recovery, Section, SectionHeader};
 use std::path::Path;
@@ -190,33 +190,14 @@ fn what_was_shown_after_a_failed_sync_survives_the_next_power_cut() {
 
 #[test]
 fn a_frame_inside_an_event_is_not_taken_for_one() {
-    let fs = MemoryFs::new();
-    let (mut log, _) = open(&fs);
     let forged = frame_of_another_log();
-    let header = SectionHeader {
-        insert_target: "events(a)".into(),
-        ..SectionHeader::default()
-    };
     // At all eight alignments, as the sender cannot know where it lands.
     let mut text = Vec::new();
     for shift in 0..8 {
         text.extend(std::iter::repeat_n(0, shift));
         text.extend_from_slice(&forged);
     }
-    let mut blocks = Vec::new();
-    store_into(&text, &mut blocks);
-    let section = Section {
-        header: &header,
-        blocks: &blocks,
-    };
-    let position = log.append(&[section]).unwrap();
-    append(&mut log, 2, 100);
-    log.sync().unwrap();
-    drop(log);
-    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
-    let mut bytes = fs.read(&path).unwrap();
-    bytes[position.offset as usize] ^= 1;
-    fs.put(&path, &bytes);
+    let fs = damaged_first(&text, 0);
     let (log, recovery) = open(&fs);
     assert_eq!(recovery.quarantined.len(), 1);
     assert_eq!(contents(&log.handle()), [sections(2, 100)]);

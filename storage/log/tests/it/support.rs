@@ -78,6 +78,25 @@ pub fn append(log: &mut Log, seed: u64, blocks_bytes: usize) -> Position {
     log.append(&borrowed(&owned)).unwrap()
 }
 
+/// A closed log of two frames: the first holds a text, and a byte of it is not what was written; the second
+/// is `sections(2, 100)`.
+pub fn damaged_first(text: &[u8], damaged_at: usize) -> MemoryFs {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let mut blocks = Vec::new();
+    store_into(text, &mut blocks);
+    let owned = [(SectionHeader::default(), blocks)];
+    let position = log.append(&borrowed(&owned)).unwrap();
+    append(&mut log, 2, 100);
+    log.sync().unwrap();
+    drop(log);
+    let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+    let mut bytes = fs.read(&path).unwrap();
+    bytes[position.offset as usize + damaged_at] ^= 1;
+    fs.put(&path, &bytes);
+    fs
+}
+
 /// Every frame from a place on, with its contents.
 pub fn read_from(handle: &LogHandle, from: Position) -> Vec<(Frame, Vec<OwnedSection>)> {
     let mut reader = handle.reader(from);
