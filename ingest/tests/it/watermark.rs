@@ -84,7 +84,10 @@ fn rows_of_either_lane_that_are_not_shipped_hold_it_whatever_is_acknowledged() {
 #[test]
 fn a_request_whose_body_is_under_way_holds_it() {
     // However slow the disk is meanwhile.
-    let stand = Stand::with(|options| options.server.limits.body_hold = Duration::MAX);
+    let stand = Stand::with(|options| {
+        options.server.limits.body_hold = Duration::MAX;
+        options.wait_at_most(Duration::from_secs(3_600));
+    });
     stand.until_watermark(NOW);
     let (mut client, rest) = begin(&stand, "slow");
     stand.until_next_epoch();
