@@ -13,15 +13,18 @@
 //! answers to unreadable heads get the JSON body that all errors have, and a connection closed
 //! before its body was read lingers until the client has had time to read the answer.
 
-use crate::config::ServerConfig;
+mod canned;
+mod conn;
+
+pub use canned::canned;
+pub use conn::Conn;
+
 use crate::door::{Door, Doorkeeper};
 use crate::framing::Framing;
 use crate::metrics;
-use crate::turns::Flow;
-use std::cell::Cell;
+use conn::State;
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -35,38 +38,6 @@ const LINGER: Duration = Duration::from_secs(5);
 /// How much of it.
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
-/// Where a connection is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Idle,
-    Head,
-    Busy,
-}
-
-/// What the socket and the handlers of one connection tell each other.
-#[derive(Debug)]
-pub struct Conn {
-    /// Who is at the other end.
-    pub peer: IpAddr,
-    /// Whose its last request was; unknown for ever if it is a proxy's, which stands for many.
-    flow: Cell<Flow>,
-    is_proxy: bool,
-    state: Cell<State>,
-    /// When `Idle` or `Head` has lasted too long.
-    deadline: Cell<Instant>,
-    /// Something of the current request or of a head has been read.
-    heard: Cell<bool>,
-    /// Requests that a handler has had.
-    begun: Cell<u64>,
-    /// The first request whose head had both a length and a transfer encoding.
-    first_ambiguous: Cell<Option<u64>>,
-    /// A part of the next head came with the request before it.
-    within_head: Cell<bool>,
-    linger: Cell<bool>,
-    header_timeout: Duration,
-    idle_timeout: Duration,
-}
-
 /// A socket that watches over its own time.
 #[derive(Debug)]
 pub struct EdgeStream {
@@ -77,66 +48,6 @@ pub struct EdgeStream {
     timer: Option<Pin<Box<Sleep>>>,
     shut: bool,
     lingered_bytes: usize,
-}
-
-// === impl Conn ===
-
-impl Conn {
-    /// A connection that was just accepted; its first head is due within the header timeout.
-    pub fn new(peer: IpAddr, config: &ServerConfig) -> Rc<Self> {
-        let limits = &config.limits;
-        Rc::new(Self {
-            peer,
-            flow: Cell::new(Flow::UNKNOWN),
-            is_proxy: config.trusts(peer),
-            state: Cell::new(State::Idle),
-            deadline: Cell::new(Instant::now() + limits.header_timeout),
-            heard: Cell::new(false),
-            begun: Cell::new(0),
-            first_ambiguous: Cell::new(None),
-            within_head: Cell::new(false),
-            linger: Cell::new(false),
-            header_timeout: limits.header_timeout,
-            idle_timeout: limits.idle_timeout,
-        })
-    }
-
-    /// A handler has the request. Whether its head had both a length and a transfer encoding.
-    pub fn begin(&self) -> bool {
-        self.state.set(State::Busy);
-        self.begun.set(self.begun.get() + 1);
-        self.first_ambiguous.get() == Some(self.begun.get())
-    }
-
-    /// Whose the next request probably is.
-    pub fn flow(&self) -> Flow {
-        self.flow.get()
-    }
-
-    /// A request was of this project.
-    pub fn was_of(&self, key: &str) {
-        if !self.is_proxy {
-            self.flow.set(Flow::of_key(key.as_bytes()));
-        }
-    }
-
-    /// The answer is ready.
-    pub fn end(&self) {
-        let (state, timeout) = if self.within_head.get() {
-            (State::Head, self.header_timeout)
-        } else {
-            (State::Idle, self.idle_timeout)
-        };
-        self.state.set(state);
-        self.heard.set(state == State::Head);
-        self.deadline.set(Instant::now() + timeout);
-    }
-
-    /// The body was not read to its end: once the connection is closed, what the client still
-    /// sends has to be read, or the kernel would reset the connection and take the answer back.
-    pub fn linger(&self) {
-        self.linger.set(true);
-    }
 }
 
 // === impl EdgeStream ===
@@ -156,13 +67,7 @@ impl EdgeStream {
     }
 
     fn heard(&mut self, bytes: &[u8]) {
-        if self.conn.state.get() == State::Idle {
-            self.conn.heard.set(true);
-            self.conn.state.set(State::Head);
-            self.conn
-                .deadline
-                .set(Instant::now() + self.conn.header_timeout);
-        }
+        self.conn.hear();
         self.framing.feed(bytes);
         self.conn.within_head.set(self.framing.is_within_head());
         self.conn
@@ -274,22 +179,6 @@ impl EdgeStream {
     }
 }
 
-/// A whole answer with an error body.
-pub fn canned(status: &str, code: &str, detail: &str, headers: &str) -> Vec<u8> {
-    let kind = if status.starts_with('5') {
-        "server_error"
-    } else {
-        "invalid_request"
-    };
-    let body = format!(r#"{{"type":"{kind}","code":"{code}","detail":"{detail}","attr":null}}"#);
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\
-         {headers}content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
-}
-
 impl AsyncRead for EdgeStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -363,31 +252,5 @@ impl AsyncWrite for EdgeStream {
             ready!(self.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_canned_answer_is_whole() {
-        let text = String::from_utf8(canned(
-            "503 Service Unavailable",
-            "c",
-            "d",
-            "retry-after: 1\r\n",
-        ))
-        .unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(
-            head.contains(&format!("content-length: {}", body.len())),
-            "{head}"
-        );
-        assert!(head.contains("\r\nretry-after: 1\r\n"), "{head}");
-        assert_eq!(
-            body,
-            r#"{"type":"server_error","code":"c","detail":"d","attr":null}"#
-        );
     }
 }

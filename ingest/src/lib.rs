@@ -1,14 +1,15 @@
 //! The HTTP side of the hot path: requests in, rows handed to the pipeline, answers out.
 //!
 //! ```text
-//! server ── accepts, one thread per core ──> edge ── times the socket ──> hyper
+//! worker ── accepts, one thread per core ──> edge ── times the socket ──> hyper
 //!                                                                            │
 //! pipeline <── http::capture <── http::payload <── http::handle <────────────┘
 //! ```
 //!
 //! | Module | Does |
 //! |---|---|
-//! | [`Server`] (`server`), `listen` | listens, accepts, drains |
+//! | [`Server`] (`server`), `listen` | listens, one socket per core; ends |
+//! | `worker` | one core: accepts, serves, drains |
 //! | `edge`, `framing` | one socket: timeouts, and what hyper lets through |
 //! | `door` | what cannot be stored is sent away unread |
 //! | `http` | requests and answers |
@@ -46,6 +47,7 @@ mod resends;
 mod server;
 mod turns;
 pub mod watermark;
+mod worker;
 
 pub use allowances::{Allowances, RunningAllowances};
 pub use config::{HttpLimits, ServerConfig};

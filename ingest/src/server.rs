@@ -1,54 +1,23 @@
-//! The listener: one thread, one runtime and one accepting socket per core.
+//! The listener: one thread and one accepting socket per core.
 //!
-//! Every core binds the same address and the kernel spreads connections over them (`listen`); a
-//! connection's task never leaves its core, so nothing on the way of a request is locked or moved.
+//! Every core binds the same address and the kernel spreads connections over them (`listen`); what a
+//! core does with its own is `worker`'s.
 
 use crate::budget::Budget;
 use crate::config::ServerConfig;
-use crate::connections::{Connections, Permit};
-use crate::core::{Core, Deps, Shared};
-use crate::edge::{Conn, EdgeStream, canned};
-use crate::http::handle;
+use crate::connections::Connections;
+use crate::core::{Deps, Shared};
 use crate::listen::listen;
-use crate::metrics;
 use crate::resends::Resends;
-use futures_util::FutureExt;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use std::cell::Cell;
+use crate::{metrics, worker};
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::runtime::{LocalOptions, LocalRuntime};
-use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::timeout;
-
-/// How long a refused connection may take to read why.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Refused connections that are told why at the same time, per core; further ones are dropped.
-const REFUSALS_MAX: usize = 64;
-/// How often the budget's gauge is set.
-const BUDGET_SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// How long those that wait for the commit thread wait before it is looked at again.
-const COMMIT_PAUSE: Duration = Duration::from_millis(1);
-/// How long an idle connection may still bring a request once the process ends: one that is on its
-/// way while we close would be reset without an answer.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// After how many tasks a core looks for answers of the commit thread, which come from outside of its
-/// runtime. Otherwise they wait until it has nothing else to do or has had 31 other tasks, and what they need
-/// has left the processor's cache: 6 % fewer single events over 512 connections.
-const ANSWERS_INTERVAL: u32 = 1;
-/// How long accepting rests when the process is out of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+use tokio::sync::{mpsc, watch};
 
 /// Why the server could not start.
 #[derive(Debug, Error)]
@@ -84,16 +53,6 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     readiness: crate::health::Readiness,
     drain: Duration,
-}
-
-/// What a worker's connections need.
-struct Worker {
-    core: Rc<Core>,
-    http: http1::Builder,
-    stop: watch::Receiver<bool>,
-    open: Cell<usize>,
-    refusals: Cell<usize>,
-    closed: Notify,
 }
 
 // === impl Server ===
@@ -132,10 +91,7 @@ impl Server {
             let (shared, stopped, alive) = (Arc::clone(&shared), stopped.clone(), alive.clone());
             let thread = std::thread::Builder::new().name(format!("ingest-{number}"));
             let thread = thread.spawn(move || {
-                match runtime() {
-                    Ok(runtime) => runtime.block_on(work(shared, listener, stopped)),
-                    Err(error) => tracing::error!(%error, "a worker has no runtime"),
-                }
+                worker::run(shared, listener, stopped);
                 drop(alive);
             });
             threads.push(thread.map_err(StartError::Worker)?);
@@ -179,189 +135,4 @@ impl Server {
             }
         }
     }
-}
-
-// === impl Worker ===
-
-/// A core's runtime.
-fn runtime() -> io::Result<LocalRuntime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .global_queue_interval(ANSWERS_INTERVAL)
-        .build_local(LocalOptions::default())
-}
-
-/// Accepts until told to stop, then drains.
-async fn work(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Receiver<bool>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "a worker's listener cannot be polled"),
-    };
-    let grace = shared.config.grace;
-    let core = Core::new(shared);
-    let orphans = Rc::clone(&core.orphans);
-    tokio::task::spawn_local(async move { orphans.drive().await });
-    tokio::task::spawn_local(watch_budget(Arc::clone(&core.shared)));
-    let pipeline = core.shared.deps.pipeline.clone();
-    let has_room = move |lane| pipeline.keeps_up(lane);
-    let pause = || tokio::time::sleep(COMMIT_PAUSE);
-    tokio::task::spawn_local(Rc::clone(&core.turns).serve(has_room, pause));
-    let worker = Rc::new(Worker {
-        http: hyper_settings(&core.shared.config),
-        core,
-        stop: stop.clone(),
-        open: Cell::new(0),
-        refusals: Cell::new(0),
-        closed: Notify::new(),
-    });
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => worker.accepted(accepted).await,
-            _ = stop.wait_for(|stopped| *stopped) => break,
-        }
-    }
-    // The kernel has connected these already; closing the socket would reset them.
-    while let Some(accepted @ Ok(_)) = listener.accept().now_or_never() {
-        worker.accepted(accepted).await;
-    }
-    drop(listener);
-    if timeout(grace, worker.drained()).await.is_err() {
-        tracing::warn!(
-            connections = worker.open.get(),
-            "connections were cut at the end of the grace period"
-        );
-    }
-}
-
-/// Shows how much of the budget is used. Sampled, because a gauge that every request moves would
-/// be one more cache line for all cores to fight over.
-async fn watch_budget(shared: Arc<Shared>) {
-    let gauge = metrics::in_flight_bytes();
-    let mut every = tokio::time::interval(BUDGET_SAMPLE_EVERY);
-    loop {
-        every.tick().await;
-        gauge.set(shared.budget.used() as f64);
-    }
-}
-
-/// hyper's part of the limits. Its header timeout is off because the socket keeps time itself
-/// ([`crate::edge`]); its limit on heads is twice ours, so that it is we who answer, in JSON.
-fn hyper_settings(config: &ServerConfig) -> http1::Builder {
-    let mut http = http1::Builder::new();
-    http.header_read_timeout(None)
-        .max_header_size(config.limits.header_bytes_max.saturating_mul(2))
-        .half_close(true)
-        // Its pipelining aid forgets to write the last answer when the client sent more than was
-        // read, which is every refusal before the end of a body.
-        .pipeline_flush(false);
-    http
-}
-
-impl Worker {
-    async fn accepted(self: &Rc<Self>, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) if is_the_connections_own(&error) => return,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connections");
-                return tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        };
-        let shared = &self.core.shared;
-        let address = peer.ip().to_canonical();
-        let limited = (!shared.config.trusts(address)).then_some(address);
-        match shared.connections.admit(limited) {
-            Ok(permit) => {
-                self.open.set(self.open.get() + 1);
-                let counted = Counted(Rc::clone(self));
-                tokio::task::spawn_local(connection(counted, stream, peer, permit));
-            }
-            Err(_) => self.refuse(stream),
-        }
-    }
-
-    /// Tells a connection over the limit to come again later, if there is time for it.
-    fn refuse(self: &Rc<Self>, mut stream: TcpStream) {
-        if self.refusals.get() >= REFUSALS_MAX {
-            return;
-        }
-        self.refusals.set(self.refusals.get() + 1);
-        let worker = Rc::clone(self);
-        let retry_after = format!("retry-after: {}\r\n", self.core.retry_after_seconds());
-        tokio::task::spawn_local(async move {
-            let answer = canned(
-                "503 Service Unavailable",
-                "too_many_connections",
-                "Too many connections are open. Try again later.",
-                &retry_after,
-            );
-            let told = async {
-                stream.write_all(&answer).await?;
-                stream.shutdown().await?;
-                // Closing before the request was read would reset the connection, answer and all.
-                let mut scratch = [0; 4 << 10];
-                while stream.read(&mut scratch).await? > 0 {}
-                io::Result::Ok(())
-            };
-            // Neither a slow nor a broken peer changes anything here.
-            let _ = timeout(REFUSAL_TIMEOUT, told).await;
-            worker.refusals.set(worker.refusals.get() - 1);
-        });
-    }
-
-    /// Waits until every connection and every submission has come to its end.
-    async fn drained(&self) {
-        while self.open.get() > 0 || !self.core.orphans.is_empty() {
-            // Orphans do not notify; they are few, and only the end of a process waits for them.
-            let _ = timeout(ACCEPT_PAUSE, self.closed.notified()).await;
-        }
-    }
-}
-
-/// Counts a connection out however its task ends.
-struct Counted(Rc<Worker>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-        self.0.closed.notify_one();
-    }
-}
-
-async fn connection(counted: Counted, stream: TcpStream, peer: SocketAddr, _permit: Permit) {
-    let worker = &counted.0;
-    let core = &worker.core;
-    let conn = Conn::new(peer.ip(), &core.shared.config);
-    let keeper = Rc::clone(core);
-    let stream = TokioIo::new(EdgeStream::new(stream, Rc::clone(&conn), keeper));
-    let service = service_fn(|request| {
-        let ambiguous = conn.begin();
-        handle(Rc::clone(core), Rc::clone(&conn), request, ambiguous)
-    });
-    let mut serving = pin!(worker.http.serve_connection(stream, service));
-    let mut stop = worker.stop.clone();
-    let ended = tokio::select! {
-        biased;
-        ended = serving.as_mut() => ended,
-        _ = stop.wait_for(|stopped| *stopped) => {
-            if let Ok(ended) = timeout(FAREWELL, serving.as_mut()).await {
-                ended
-            } else {
-                serving.as_mut().graceful_shutdown();
-                serving.await
-            }
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, %peer, "a connection ended early");
-    }
-}
-
-/// Whether accepting failed for reasons of the one connection only.
-fn is_the_connections_own(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
-    )
 }

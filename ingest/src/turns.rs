@@ -17,17 +17,17 @@
 //! As long as the core keeps up, or serves one flow only, nobody queues: a request asks a few
 //! cells of its own core.
 
+mod waiting;
+
 use millrace_rows::Lane;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
+use waiting::{Request, Waiting};
 
-/// Bytes that a flow is served before the next one has its turn.
-const QUANTUM_BYTES: usize = 64 << 10;
 /// Bytes that are let go at once, before new arrivals are looked at.
 const ROUND_BYTES: usize = 256 << 10;
 /// Requests likewise.
@@ -86,27 +86,6 @@ pub struct Turns {
 #[derive(Debug)]
 pub struct Turn(Rc<Turns>);
 
-#[derive(Debug, Default)]
-struct Waiting {
-    /// Whose turn it is, in order; each is a key of `flows`.
-    order: VecDeque<(Lane, Flow)>,
-    flows: HashMap<(Lane, Flow), Queue>,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    requests: VecDeque<Request>,
-    bytes: usize,
-    /// Bytes that it may be served in this turn.
-    credit: usize,
-}
-
-#[derive(Debug)]
-struct Request {
-    bytes: usize,
-    go: oneshot::Sender<Turn>,
-}
-
 // === impl Turns ===
 
 impl Turns {
@@ -145,10 +124,7 @@ impl Turns {
             return Err(Shed::Historical);
         }
         let Some(flow) = flow else { return Ok(()) };
-        let waiting = self.waiting.borrow();
-        let own = waiting.flows.get(&(lane, flow));
-        let flows = waiting.flows.len() + usize::from(own.is_none());
-        let held = own.map_or(0, |queue| queue.bytes);
+        let (held, flows) = self.waiting.borrow().shares(lane, flow);
         // They are many projects, whose bodies do not begin with a key or are compressed.
         let flows = if flow == Flow::UNKNOWN { 1 } else { flows };
         if held > 0 && held.saturating_add(bytes) > half / flows.max(1) {
@@ -184,7 +160,7 @@ impl Turns {
         blocked: impl Fn() -> F,
     ) {
         loop {
-            if self.waiting_bytes.get() == 0 && self.waiting.borrow().order.is_empty() {
+            if self.waiting_bytes.get() == 0 && self.waiting.borrow().is_empty() {
                 self.changed.notified().await;
             } else if self.round(&has_room) {
                 // To the end of the queue of tasks: whoever has come meanwhile lines up first.
@@ -204,7 +180,7 @@ impl Turns {
     /// Whether projects compete, so that it matters whose a request is.
     pub fn is_contended(&self) -> bool {
         self.mixed.get() > 0
-            && (self.inside.get() >= INSIDE_FREE || !self.waiting.borrow().order.is_empty())
+            && (self.inside.get() >= INSIDE_FREE || !self.waiting.borrow().is_empty())
     }
 
     /// Whether so much waits that some may have to be sent away.
@@ -220,7 +196,7 @@ impl Turns {
         };
         self.mixed.set(mixed);
         let few = mixed == 0 || self.inside.get() < INSIDE_FREE;
-        few && self.waiting.borrow().order.is_empty()
+        few && self.waiting.borrow().is_empty()
     }
 
     fn turn(self: &Rc<Self>) -> Turn {
@@ -229,15 +205,9 @@ impl Turns {
     }
 
     fn push(&self, lane: Lane, flow: Flow, request: Request) {
-        self.waiting_bytes
-            .set(self.waiting_bytes.get() + request.bytes);
-        let waiting = &mut *self.waiting.borrow_mut();
-        let queue = waiting.flows.entry((lane, flow)).or_default();
-        if queue.requests.is_empty() {
-            waiting.order.push_back((lane, flow));
-        }
-        queue.bytes += request.bytes;
-        queue.requests.push_back(request);
+        let bytes = self.waiting_bytes.get() + request.bytes;
+        self.waiting_bytes.set(bytes);
+        self.waiting.borrow_mut().push(lane, flow, request);
     }
 
     /// Lets some go; `false` if nobody could.
@@ -254,41 +224,6 @@ impl Turns {
             drop(request.go.send(self.turn()));
         }
         requests > 0
-    }
-}
-
-// === impl Waiting ===
-
-impl Waiting {
-    /// Takes out the request that is next.
-    fn next(&mut self, has_room: &impl Fn(Lane) -> bool) -> Option<Request> {
-        let mut held_up = 0;
-        while held_up < self.order.len() {
-            let name = *self.order.front()?;
-            let alone = self.order.len() == 1;
-            let queue = self.flows.get_mut(&name)?;
-            let bytes = queue.requests.front()?.bytes;
-            if !has_room(name.0) {
-                held_up += 1;
-                self.order.rotate_left(1);
-                continue;
-            }
-            if !alone && bytes > queue.credit {
-                queue.credit += QUANTUM_BYTES;
-                held_up = 0;
-                self.order.rotate_left(1);
-                continue;
-            }
-            queue.credit = queue.credit.saturating_sub(bytes);
-            queue.bytes -= bytes;
-            let request = queue.requests.pop_front();
-            if queue.requests.is_empty() {
-                self.flows.remove(&name);
-                self.order.pop_front();
-            }
-            return request;
-        }
-        None
     }
 }
 

@@ -9,14 +9,13 @@
 //! [`crate::Pipeline::failed`] tells the process to end. What is on disk is decided by recovery.
 
 use crate::Refusal;
-use crate::pack::{PackedGroup, SAMPLE_KEYS_MAX, section_header};
-use crate::tally::{Admission, SharedTally};
-use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender, oneshot};
+use crate::group::{Group, Submission};
+use crate::join::Joiner;
+use crate::tally::SharedTally;
+use crate::threads::{AtomicBool, Builder, JoinHandle, Receiver, Sender};
 use metrics::{Counter, Histogram, counter, histogram};
-use millrace_log::block::Compressor;
 use millrace_log::fail_point::{FailPoint, pass};
-use millrace_log::{AppendError, Log, Position, Section, SectionHeader};
-use millrace_rows::{Month, RowGroup, Table};
+use millrace_log::{AppendError, Log, Position};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,28 +30,6 @@ const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// meanwhile. They are a quarter of it once compressed, which disks take at almost the speed of more; all
 /// that is beyond only waits, in the order it came and not by turns.
 pub const BUSY_BYTES: usize = 8 * 1024 * 1024;
-
-/// What a committed request gets back: where it is, and its buffers.
-pub type CommitAnswer = Result<(Position, Vec<PackedGroup>), Refusal>;
-
-/// What is sent to the thread.
-pub enum Submission {
-    /// Store these groups, all or none.
-    Commit {
-        groups: Vec<PackedGroup>,
-        reply: oneshot::Sender<CommitAnswer>,
-    },
-    /// The same, and count its events.
-    Counted {
-        groups: Vec<PackedGroup>,
-        reply: oneshot::Sender<CommitAnswer>,
-        admission: Admission,
-    },
-    /// Say where the log ends once all that was sent before this is in it, or refused.
-    Mark(oneshot::Sender<Position>),
-    /// Store what was sent before this, then end.
-    Stop,
-}
 
 /// What the thread works with.
 pub struct Lane {
@@ -101,15 +78,6 @@ pub fn start(lane: Lane) -> std::io::Result<CommitThread> {
     };
     let thread = Builder::new().name(name).spawn(run)?;
     Ok(CommitThread { stop, thread })
-}
-
-/// A group under way.
-#[derive(Default)]
-struct Group {
-    batches: Vec<(Vec<PackedGroup>, oneshot::Sender<CommitAnswer>)>,
-    admissions: Vec<Admission>,
-    marks: Vec<oneshot::Sender<Position>>,
-    bytes: u64,
 }
 
 struct Committer {
@@ -234,120 +202,5 @@ impl Committer {
         tracing::error!("{reason}");
         self.lane.failure.send_replace(Some(reason));
         Refusal::LogFailed
-    }
-}
-
-impl Group {
-    /// Adds a submission; false when it was the order to stop.
-    fn take(&mut self, submission: Submission) -> bool {
-        match submission {
-            Submission::Commit { groups, reply } => {
-                self.add(groups, reply);
-                true
-            }
-            Submission::Counted {
-                groups,
-                reply,
-                admission,
-            } => {
-                self.add(groups, reply);
-                self.admissions.push(admission);
-                true
-            }
-            Submission::Mark(reply) => {
-                self.marks.push(reply);
-                true
-            }
-            Submission::Stop => false,
-        }
-    }
-
-    fn add(&mut self, groups: Vec<PackedGroup>, reply: oneshot::Sender<CommitAnswer>) {
-        let bytes = groups.iter().map(PackedGroup::uncompressed_bytes);
-        self.bytes += bytes.sum::<u64>();
-        self.batches.push((groups, reply));
-    }
-}
-
-/// Joins small groups of one table and month into one section.
-#[derive(Default)]
-struct Joiner {
-    compressor: Compressor,
-    joins: Vec<Join>,
-}
-
-struct Join {
-    table: Table,
-    month: Month,
-    rows: Vec<u8>,
-    blocks: Vec<u8>,
-    header: SectionHeader,
-}
-
-impl Joiner {
-    /// The sections of a group of requests. The buffers behind them are reused by the next call.
-    fn sections<'a>(
-        &'a mut self,
-        groups: impl Iterator<Item = &'a PackedGroup>,
-    ) -> Vec<Section<'a>> {
-        self.joins.retain_mut(|join| {
-            let used = join.header.rows > 0;
-            join.clear();
-            used
-        });
-        let mut sections = Vec::new();
-        for group in groups {
-            match group {
-                PackedGroup::Blocks { header, blocks } => sections.push(Section { header, blocks }),
-                PackedGroup::Rows(group) => self.join(group),
-            }
-        }
-        for join in &mut self.joins {
-            self.compressor.compress_into(&join.rows, &mut join.blocks);
-        }
-        let joined = self.joins.iter().filter(|join| join.header.rows > 0);
-        sections.extend(joined.map(|join| Section {
-            header: &join.header,
-            blocks: &join.blocks,
-        }));
-        sections
-    }
-
-    fn join(&mut self, group: &RowGroup) {
-        let same = |join: &Join| join.table == group.table && join.month == group.month;
-        match self.joins.iter_mut().find(|join| same(join)) {
-            Some(join) => join.add(group),
-            None => self.joins.push(Join::of(group)),
-        }
-    }
-}
-
-impl Join {
-    fn of(group: &RowGroup) -> Self {
-        Self {
-            table: group.table,
-            month: group.month,
-            rows: group.bytes.clone(),
-            blocks: Vec::new(),
-            header: section_header(group),
-        }
-    }
-
-    fn clear(&mut self) {
-        self.rows.clear();
-        self.blocks.clear();
-        self.header.rows = 0;
-        self.header.uncompressed_bytes = 0;
-        self.header.keys.clear();
-    }
-
-    fn add(&mut self, group: &RowGroup) {
-        self.rows.extend_from_slice(&group.bytes);
-        self.header.rows += group.rows;
-        self.header.uncompressed_bytes += group.bytes.len() as u64;
-        let room = SAMPLE_KEYS_MAX.saturating_sub(self.header.keys.len());
-        self.header
-            .keys
-            .extend(group.keys.iter().take(room).map(|key| key.to_bytes()));
     }
 }

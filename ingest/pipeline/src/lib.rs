@@ -12,6 +12,8 @@
 //! | [`Slot`] (`slot`) | one request: compresses large groups on the caller's core, waits for the commit |
 //! | `pack` | turns rows into ClickHouse blocks |
 //! | `commit` | the thread that owns a lane's log: takes what waits, appends, syncs once, answers everyone |
+//! | `group` | what one sync commits, as it is gathered |
+//! | `join` | makes one section of small groups |
 //! | `mark` | waits until all that was submitted is shipped |
 //! | `metrics` | what is counted, in words |
 //! | [`Admission`], [`Tally`] (`tally`) | counts the events of imports |
@@ -27,6 +29,8 @@
 #![forbid(unsafe_code)]
 
 mod commit;
+mod group;
+mod join;
 mod mark;
 mod metrics;
 mod pack;

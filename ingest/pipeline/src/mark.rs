@@ -6,7 +6,7 @@
 //! shipper has settled counts as shipped: rows that ClickHouse cannot read are set aside, and
 //! damaged frames are gone.
 
-use crate::commit::Submission;
+use crate::group::Submission;
 use crate::submit::{LaneInput, Pipeline};
 use crate::threads::{TrySendError, oneshot};
 use millrace_log::Position;

@@ -1,6 +1,6 @@
 //! A request's place in its lane's queue, from the reservation to the answer.
 
-use crate::commit::Submission;
+use crate::group::Submission;
 use crate::pack::{PackedGroup, Packer};
 use crate::room::{Queue, Refusal};
 use crate::submit::{Ack, LaneInput, Lanes, Pipeline};

@@ -1,6 +1,7 @@
 //! The way into a lane: reserve, submit, wait.
 
-use crate::commit::{self, CommitThread, Submission};
+use crate::commit::{self, CommitThread};
+use crate::group::Submission;
 use crate::retention::Retention;
 use crate::room::{Queue, Refusal, log_has_room};
 use crate::slot::Slot;

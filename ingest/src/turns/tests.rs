@@ -1,5 +1,6 @@
 //! Turns against a model, and what they promise.
 
+use super::waiting::QUANTUM_BYTES;
 use super::*;
 use proptest::prelude::*;
 
