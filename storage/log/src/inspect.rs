@@ -93,13 +93,23 @@ pub fn inspect(
         };
         let scan = scan::scan(&*file, number, visit).map_err(failed)?;
         let file_bytes = file.len().map_err(failed)?;
-        segments.push(report(number, file_bytes, &scan));
+        let report = report(number, file_bytes, &scan);
+        if !report.problems.is_empty() && is_gone(fs, &path) {
+            // Released while it was read: it was being emptied.
+            continue;
+        }
+        segments.push(report);
     }
     let checkpoint = checkpoint::load(fs, dir).map(|stored| stored.map(|stored| stored.bytes));
     Ok(Inspection {
         segments,
         checkpoint,
     })
+}
+
+fn is_gone(fs: &dyn Fs, path: &Path) -> bool {
+    let opened = fs.open(path);
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn report(number: u64, file_bytes: u64, scan: &SegmentScan) -> SegmentReport {

@@ -18,9 +18,9 @@ use std::sync::atomic::Ordering;
 /// Slices that go to the kernel in one call: nearly every group has headers, a trailer, and blocks of one to
 /// three sections.
 const SLICES_MAX: usize = 34;
-/// A segment is preallocated in so many steps. In memory each page of it takes time, 16 ms for 64 MiB,
+/// A segment is preallocated in so many steps. In memory each page of it takes time, 7 to 16 ms for 64 MiB,
 /// and everybody who sends waits meanwhile; disks do not notice the difference.
-const ALLOCATIONS: u64 = 8;
+const ALLOCATIONS: u64 = 64;
 
 /// The write-ahead log. Synchronous, and owned by one thread; everyone else has a [`LogHandle`].
 ///

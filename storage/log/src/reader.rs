@@ -135,7 +135,7 @@ impl Reader {
         self.file(position.segment)
             .and_then(|file| file.read_at(out, section.blocks_bytes as usize, position.offset))
             .map_err(io_error(position))?;
-        check_blocks(section, out.get(start..).unwrap_or_default())
+        self.check_blocks(section, out.get(start..).unwrap_or_default())
     }
 
     /// The same, if it takes no waiting for a disk; otherwise `false`.
@@ -156,7 +156,7 @@ impl Reader {
             })
             .map_err(io_error(position))?;
         if is_read {
-            check_blocks(section, out.get(start..).unwrap_or_default())?;
+            self.check_blocks(section, out.get(start..).unwrap_or_default())?;
         }
         Ok(is_read)
     }
@@ -189,6 +189,25 @@ impl Reader {
             }
         }
         None
+    }
+
+    fn check_blocks(&self, section: &FrameSection, blocks: &[u8]) -> Result<(), ReadError> {
+        let position = section.blocks_at;
+        let is_sound = match section.blocks_sum {
+            BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
+            BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
+        };
+        if blocks.len() as u64 == section.blocks_bytes && is_sound {
+            return Ok(());
+        }
+        if !self.is_kept(position.segment) {
+            // Its file is open here, and being emptied.
+            return Err(io_error(position)(io::ErrorKind::NotFound.into()));
+        }
+        Err(ReadError::Corrupt {
+            position,
+            reason: "the checksum of a section does not fit",
+        })
     }
 
     fn is_kept(&self, segment: u64) -> bool {
@@ -232,20 +251,6 @@ impl Reader {
         self.file = Some((segment, Arc::clone(&file)));
         Ok(file)
     }
-}
-
-fn check_blocks(section: &FrameSection, blocks: &[u8]) -> Result<(), ReadError> {
-    let is_sound = match section.blocks_sum {
-        BlocksSum::Bytes(crc) => crc32fast::hash(blocks) == crc,
-        BlocksSum::Heads(crc) => block::proven_heads_crc(blocks) == Some(crc),
-    };
-    if blocks.len() as u64 == section.blocks_bytes && is_sound {
-        return Ok(());
-    }
-    Err(ReadError::Corrupt {
-        position: section.blocks_at,
-        reason: "the checksum of a section does not fit",
-    })
 }
 
 fn io_error(position: Position) -> impl Fn(io::Error) -> ReadError {

@@ -1,7 +1,7 @@
 //! What the writer, the handles and the readers of one log have in common.
 
 use crate::fail_point::{FailPoint, pass};
-use crate::fs::{Fs, LockGuard};
+use crate::fs::{File, Fs, LockGuard};
 use crate::segment::{self, SEGMENT_HEADER_BYTES};
 use crate::{Poisoned, Position, Usage};
 use std::collections::BTreeMap;
@@ -10,6 +10,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// A segment's room is given back in steps of so many bytes, with pauses. At once, 64 MiB take 4 ms of a
+/// core that has requests to serve, and 16 ms of ext4, 14 of which it waits.
+const FREE_STEP_BYTES: u64 = 1 << 20;
+const FREE_PAUSE: Duration = Duration::from_micros(500);
+/// Files that are held for it at a time, as descriptors are few.
+const FREE_FILES_MAX: usize = 16;
 
 /// Held by the log and by every handle and reader; the directory stays locked until the last of
 /// them is gone.
@@ -126,40 +134,67 @@ impl Shared {
     }
 
     /// Unlinks the segments that are released as a whole, but never the newest: its number
-    /// must stay known, as positions are not used twice.
+    /// must stay known, as positions are not used twice. Their room is free when this returns.
     pub fn unlink_released(&self) -> Result<u64, Poisoned> {
-        let mut gone = Vec::new();
-        {
-            let mut state = self.state();
-            let released = state.released;
-            let newest = state.segment_newest;
-            state.segments.retain(|&number, segment| {
-                let end = Position {
-                    segment: number,
-                    offset: segment.end,
-                };
-                let stays = number >= newest || end > released;
-                if !stays {
-                    gone.push((number, segment.bytes));
-                }
-                stays
-            });
-        }
+        let gone = self.take_released();
+        let mut nameless = Vec::new();
         // Oldest first: should the power go in between, no hole is left.
         for &(number, bytes) in &gone {
             let path = self.path_of(number);
+            // Whose file is not held, its room is given back at once, by the unlink.
+            let file = (nameless.len() < FREE_FILES_MAX).then(|| self.fs.open_writable(&path).ok());
             pass(FailPoint::SegmentDue);
             self.fs
                 .unlink(&path)
                 .map_err(|error| self.poison("unlink", &path, &error))?;
             pass(FailPoint::SegmentDeleted);
-            self.bytes_used.fetch_sub(bytes, Ordering::Relaxed);
+            nameless.push((file.flatten(), bytes));
         }
         if !gone.is_empty() {
             self.fs
                 .sync_dir(&self.dir)
                 .map_err(|error| self.poison("sync", &self.dir, &error))?;
         }
+        // Only now: a file that came back with a power cut would be one that lacks frames.
+        for (file, bytes) in nameless {
+            if let Some(file) = file {
+                free_by_steps(&*file);
+            }
+            self.bytes_used.fetch_sub(bytes, Ordering::Relaxed);
+        }
         Ok(gone.len() as u64)
+    }
+
+    /// Numbers and bytes of the segments that are released as a whole, which nobody finds any more.
+    fn take_released(&self) -> Vec<(u64, u64)> {
+        let mut gone = Vec::new();
+        let mut state = self.state();
+        let released = state.released;
+        let newest = state.segment_newest;
+        state.segments.retain(|&number, segment| {
+            let end = Position {
+                segment: number,
+                offset: segment.end,
+            };
+            let stays = number >= newest || end > released;
+            if !stays {
+                gone.push((number, segment.bytes));
+            }
+            stays
+        });
+        gone
+    }
+}
+
+/// Gives back the room of a file that has no name any more, from its end. What goes wrong is the file
+/// system's to mend: it has the rest when the file is closed.
+fn free_by_steps(file: &dyn File) {
+    let Ok(mut bytes) = file.len() else { return };
+    while bytes > FREE_STEP_BYTES {
+        bytes -= FREE_STEP_BYTES;
+        if file.truncate(bytes).is_err() {
+            return;
+        }
+        std::thread::sleep(FREE_PAUSE);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{append, borrowed, contents, sections};
 use millrace_log::fs::DiskFs;
-use millrace_log::{Log, LogOptions, OpenError, Position, inspect};
+use millrace_log::{Log, LogOptions, OpenError, Position, ReadError, inspect};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -89,8 +89,8 @@ fn a_segment_has_room_on_the_disk_and_gives_back_what_it_did_not_use() {
     };
     append(&mut log, 1, 100);
     let end = log.sync().unwrap();
-    // An eighth of a segment.
-    assert_eq!(bytes_of(1), 8 * 1024);
+    // A sixty-fourth of a segment.
+    assert_eq!(bytes_of(1), 1024);
     append(&mut log, 2, 65_400);
     assert_eq!(log.sync().unwrap().segment, 2);
     assert_eq!(bytes_of(1), end.offset);
@@ -124,6 +124,38 @@ fn a_log_is_inspected_while_in_use_and_nothing_changes() {
     assert_eq!(seen.segments.iter().map(|s| s.frames).sum::<u64>(), 5);
     assert!(seen.segments.iter().all(|s| s.problems.is_empty()));
     assert_eq!(seen.checkpoint.unwrap().unwrap(), b"where");
+}
+
+#[test]
+fn the_room_of_a_large_segment_is_free_when_it_is_released_and_who_still_reads_it_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LogOptions {
+        segment_bytes: 4 << 20,
+        bytes_max: 64 << 20,
+        ..options(dir.path())
+    };
+    let (mut log, _) = Log::open(options, Arc::new(DiskFs)).unwrap();
+    // Twenty frames of 300 kB: more than one segment.
+    for seed in 0..20 {
+        append(&mut log, seed, 300_000);
+    }
+    log.sync().unwrap();
+    let handle = log.handle();
+    let mut reader = handle.reader(Position::FIRST);
+    let frames: Vec<_> = (0..10).map(|_| reader.next().unwrap().unwrap()).collect();
+    let path = dir.path().join("log");
+    let oldest = fs::read_dir(&path).unwrap().map(|it| it.unwrap().path());
+    let oldest = oldest.filter(|it| it.extension().is_some_and(|it| it == "log"));
+    let oldest = fs::File::open(oldest.min().unwrap()).unwrap();
+    assert!(handle.release(handle.synced()).unwrap() > 0);
+    assert!(oldest.metadata().unwrap().len() <= 1 << 20);
+    for frame in &frames {
+        match reader.read_blocks(&frame.sections[0]) {
+            Ok(_) => assert!(frame.end.offset <= 1 << 20),
+            Err(error) => assert!(matches!(error, ReadError::Io { .. }), "{error}"),
+        }
+    }
+    assert!(reader.read_blocks(&frames[9].sections[0]).is_err());
 }
 
 #[test]
