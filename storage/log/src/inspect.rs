@@ -93,12 +93,10 @@ pub fn inspect(
         };
         let scan = scan::scan(&*file, number, visit).map_err(failed)?;
         let file_bytes = file.len().map_err(failed)?;
-        let report = report(number, file_bytes, &scan);
-        if !report.problems.is_empty() && is_gone(fs, &path) {
-            // Released while it was read: it was being emptied.
-            continue;
+        // Released while it was read: it may have been emptied already.
+        if !is_gone(fs, &path) {
+            segments.push(report(number, file_bytes, &scan));
         }
-        segments.push(report);
     }
     let checkpoint = checkpoint::load(fs, dir).map(|stored| stored.map(|stored| stored.bytes));
     Ok(Inspection {

@@ -159,6 +159,32 @@ fn the_room_of_a_large_segment_is_free_when_it_is_released_and_who_still_reads_i
 }
 
 #[test]
+fn a_segment_that_is_released_while_it_is_inspected_is_not_called_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LogOptions {
+        segment_bytes: 16 << 20,
+        bytes_max: 64 << 20,
+        ..options(dir.path())
+    };
+    let (mut log, _) = Log::open(options, Arc::new(DiskFs)).unwrap();
+    // More than is read at once, and more than one segment.
+    for seed in 0..20 {
+        append(&mut log, seed, 1_000_000);
+    }
+    log.sync().unwrap();
+    let handle = log.handle();
+    let mut frames = 0;
+    let seen = inspect(&DiskFs, &dir.path().join("log"), &mut |_| {
+        frames += 1;
+        handle.release(handle.synced()).unwrap();
+    });
+    let seen = seen.unwrap();
+    assert!((1..20).contains(&frames), "{frames}");
+    assert_eq!(seen.segments.len(), 1, "the newest");
+    assert!(seen.segments[0].problems.is_empty());
+}
+
+#[test]
 fn readers_and_release_work_from_other_threads_while_the_log_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = open(dir.path()).unwrap();
