@@ -140,20 +140,10 @@ impl File for DiskFile {
         Ok(false)
     }
 
-    fn write_at(&self, mut slices: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
-        IoSlice::advance_slices(&mut slices, 0);
-        while !slices.is_empty() {
-            match rustix::io::pwritev(&self.0, slices, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    offset += written as u64;
-                    IoSlice::advance_slices(&mut slices, written);
-                }
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+    fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
+        write_all(slices, offset, |slices, offset| {
+            rustix::io::pwritev(&self.0, slices, offset)
+        })
     }
 
     fn allocate(&self, range: Range<u64>) -> io::Result<()> {
@@ -198,9 +188,72 @@ impl DiskFile {
     }
 }
 
+/// Writes all of `slices` from `offset` on, however little each call of `write` takes.
+///
+/// Linux writes at most 0x7ffff000 bytes at once, and less where a signal or a file system cuts a call
+/// short (write(2)).
+///
+/// # Errors
+///
+/// The first error of `write` but an interruption; `WriteZero` when it takes nothing.
+fn write_all(
+    mut slices: &mut [IoSlice<'_>],
+    mut offset: u64,
+    mut write: impl FnMut(&[IoSlice<'_>], u64) -> rustix::io::Result<usize>,
+) -> io::Result<()> {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match write(slices, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                offset += written as u64;
+                IoSlice::advance_slices(&mut slices, written);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_that_are_cut_short_or_interrupted_go_on_where_they_ended() {
+        let file = DiskFile(tempfile::tempfile().unwrap());
+        let expected: Vec<u8> = (0..250).collect();
+        for cut in [1, 3, 7, 100, 250] {
+            let (first, rest) = expected.split_at(11);
+            let mut slices = [first, &[], rest].map(IoSlice::new);
+            let mut interrupted = false;
+            write_all(&mut slices, 5, |slices, offset| {
+                interrupted = !interrupted;
+                if interrupted {
+                    return Err(Errno::INTR);
+                }
+                let bytes: Vec<u8> = slices.iter().flat_map(|it| it.iter().copied()).collect();
+                let bytes = &bytes[..cut.min(bytes.len())];
+                rustix::io::pwrite(&file.0, bytes, offset)
+            })
+            .unwrap();
+            let mut found = Vec::new();
+            file.read_at(&mut found, 300, 5).unwrap();
+            assert_eq!(found, expected, "{cut} bytes at once");
+        }
+    }
+
+    #[test]
+    fn a_write_that_takes_nothing_or_fails_is_an_error() {
+        for (outcome, expected) in [
+            (Ok(0), io::ErrorKind::WriteZero),
+            (Err(Errno::NOSPC), io::ErrorKind::StorageFull),
+        ] {
+            let error = write_all(&mut [IoSlice::new(b"some")], 0, |_, _| outcome).unwrap_err();
+            assert_eq!(error.kind(), expected);
+        }
+    }
 
     #[test]
     fn a_read_appends_what_was_asked_for_and_no_more() {
