@@ -92,7 +92,7 @@ impl Events {
         &self.notes
     }
 
-    /// Counts a rule that changed or skipped something, such as `skipped_session_start` or `renamed_event`.
+    /// Counts a rule that changed or skipped something, such as `skipped_without_event_type` or `renamed_event`.
     pub fn note(&mut self, rule: &'static str) {
         self.notes.push(rule);
     }

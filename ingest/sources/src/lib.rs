@@ -25,7 +25,7 @@
 //! | `distinct_id_before_identity` | Mixpanel: a device's id gave way to the one that the client knew |
 //! | `distinct_id_from_user_or_device` | Mixpanel: no `distinct_id`, but `$user_id` or `$device_id` |
 //! | `merged_persons` | an event that makes one person of two |
-//! | `skipped_without_event_type`, `skipped_session_start` | Amplitude: no event of the application's |
+//! | `skipped_without_event_type` | Amplitude: no event of the application's |
 //! | `time_of_another_field` | the usual field has none that can be read, but another has |
 //! | `distinct_id_from_amplitude_id` | Amplitude: neither user nor device, but Amplitude's number of the person |
 //! | `generated_identify`, `generated_groupidentify` | an event more, for what the record says of ids or groups |

@@ -3,7 +3,7 @@
 
 use super::bag::{Bag, Given};
 use super::generated::Generated;
-use super::{Times, stamp};
+use super::{Times, amplitude_platform as platform, stamp};
 use crate::json::{self, Object};
 use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, instant};
 use millrace_rows::Micros;
@@ -12,15 +12,13 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 /// Columns whose names are our own, as properties of the event.
-const COLUMNS: [(&str, &str); 8] = [
+const COLUMNS: [(&str, &str); 6] = [
     ("user_id", "$amplitude_user_id"),
     ("device_id", "$amplitude_device_id"),
     ("device_id", "$device_id"),
     ("country", "$geoip_country_name"),
     ("city", "$geoip_city_name"),
     ("region", "$geoip_subdivision_1_name"),
-    ("os_name", "$browser"),
-    ("device_type", "$os"),
 ];
 /// Columns that other importers drop.
 const CARRIED: [(&str, &str); 20] = [
@@ -56,8 +54,9 @@ const PAGE: [(&str, &str); 7] = [
     ("referring_domain", "$referring_domain"),
 ];
 /// What of the event is also the person's.
-const PERSONS: [&str; 11] = [
+const PERSONS: [&str; 12] = [
     "$os",
+    "$os_version",
     "$browser",
     "$device_type",
     "$current_url",
@@ -140,10 +139,6 @@ impl Mapping for Amplitude {
             events.note("skipped_without_event_type");
             return Ok(());
         };
-        if event_type == "session_start" {
-            events.note("skipped_session_start");
-            return Ok(());
-        }
         let at = self.time(&record, events)?;
         let Some(distinct_id) = distinct_id(&record, events) else {
             if self.skips_nobodys {
@@ -219,15 +214,7 @@ fn properties<'a>(record: &Object<'a>) -> Bag<'a> {
     ] {
         bag.put_raw(name, record.get(column).filter(|value| value.get() != "0"));
     }
-    if let Some(version) = record.get("os_version") {
-        bag.put("$browser_version", whole_number(version));
-    }
-    let kind = match record.text("device_type").as_deref() {
-        Some("Windows" | "Linux") => Some("Desktop"),
-        Some("iOS" | "Android") => Some("Mobile"),
-        _ => None,
-    };
-    bag.put_text("$device_type", kind.map(Cow::Borrowed));
+    platform::add(&mut bag, record);
     for (theirs, ours) in PAGE {
         if let Some(value) = bag.get(theirs).cloned() {
             bag.put(ours, value);
@@ -242,19 +229,10 @@ fn properties<'a>(record: &Object<'a>) -> Bag<'a> {
 }
 
 /// A column, unless it is empty.
-fn filled<'a>(record: &Object<'a>, column: &str) -> Option<&'a RawValue> {
+pub(super) fn filled<'a>(record: &Object<'a>, column: &str) -> Option<&'a RawValue> {
     record
         .get(column)
         .filter(|value| !matches!(value.get(), "\"\"" | "{}" | "[]"))
-}
-
-/// A version that is a whole number becomes one.
-fn whole_number(value: &RawValue) -> Given<'_> {
-    let inner = value.get().trim_matches('"');
-    match inner.parse::<i64>() {
-        Ok(number) if number.to_string() == inner => Given::Number(inner.into()),
-        _ => Given::Raw(value),
-    }
 }
 
 /// What becomes known of the person: of the event's properties some, and all of the user's.
@@ -266,7 +244,9 @@ fn write_person(event: &mut EventWriter<'_>, record: &Object<'_>, properties: &B
         }
     }
     // As the reference has it, the person's version stays a text.
-    set.put_raw("$browser_version", record.get("os_version"));
+    if platform::is_web(record) {
+        set.put_raw("$browser_version", record.get("os_version"));
+    }
     for (name, value) in record.object("user_properties").into_members() {
         match name.strip_prefix("initial_") {
             Some(_) if value.get() == "\"EMPTY\"" => {}

@@ -1,6 +1,7 @@
 //! From one tool's records to events.
 
 mod amplitude;
+mod amplitude_platform;
 mod bag;
 mod captured;
 mod columns;

@@ -62,30 +62,6 @@ fn columns_have_our_names() {
             "$geoip_subdivision_1_name",
             json!("Bern"),
         ),
-        (json!({"os_name": "Chrome"}), "$browser", json!("Chrome")),
-        (json!({"os_version": "118"}), "$browser_version", json!(118)),
-        (
-            json!({"os_version": "15.0"}),
-            "$browser_version",
-            json!("15.0"),
-        ),
-        (
-            json!({"os_version": "007"}),
-            "$browser_version",
-            json!("007"),
-        ),
-        (json!({"device_type": "Windows"}), "$os", json!("Windows")),
-        (
-            json!({"device_type": "Linux"}),
-            "$device_type",
-            json!("Desktop"),
-        ),
-        (
-            json!({"device_type": "Android"}),
-            "$device_type",
-            json!("Mobile"),
-        ),
-        (json!({"device_type": "Mac"}), "$device_type", Value::Null),
         (json!({"ip_address": "1.2.3.4"}), "$ip", json!("1.2.3.4")),
         (
             json!({"session_id": 123}),
@@ -103,6 +79,80 @@ fn columns_have_our_names() {
     for (columns, name, expected) in table {
         let event = mapped(columns.clone());
         assert_eq!(*event.property(name), expected, "{columns}");
+    }
+}
+
+#[test]
+fn system_and_device_are_read_as_the_platform_means_them() {
+    let phone = json!({"platform": "iOS", "os_name": "ios", "os_version": "14.4", "device_type": "Apple iPhone 12",
+        "device_family": "Apple iPhone"});
+    let tablet = json!({"platform": "Android", "os_name": "android", "os_version": "9", "device_type": "Lenovo Tablet"});
+    let desktop = json!({"platform": "Web", "os_name": "Chrome", "os_version": "118", "device_type": "Windows"});
+    let table = [
+        (
+            phone,
+            json!({"$os": "iOS", "$os_version": "14.4", "$device_type": "Mobile"}),
+            json!({"$device_name": "Apple iPhone 12"}),
+        ),
+        (
+            tablet,
+            json!({"$os": "Android", "$os_version": "9", "$device_type": "Tablet"}),
+            json!({"$device_name": "Lenovo Tablet"}),
+        ),
+        (
+            json!({"platform": "Other", "os_name": "tvos", "device_type": "Apple TV"}),
+            json!({"$os": "tvos"}),
+            json!({"$device_name": "Apple TV"}),
+        ),
+        (
+            json!({"os_name": "ios"}),
+            json!({"$os": "iOS", "$device_type": "Mobile"}),
+            json!({}),
+        ),
+        (
+            desktop,
+            json!({"$os": "Windows", "$browser": "Chrome", "$browser_version": "118", "$device_type": "Desktop"}),
+            json!({}),
+        ),
+        (
+            json!({"platform": "web", "os_version": "15.0", "device_type": "Linux"}),
+            json!({"$os": "Linux", "$browser_version": "15.0", "$device_type": "Desktop"}),
+            json!({}),
+        ),
+        (
+            json!({"platform": "Web", "os_version": "007", "device_type": "Android"}),
+            json!({"$os": "Android", "$browser_version": "007", "$device_type": "Mobile"}),
+            json!({}),
+        ),
+        (
+            json!({"platform": "Web", "device_type": "Mac"}),
+            json!({"$os": "Mac"}),
+            json!({}),
+        ),
+    ];
+    let names = [
+        "$os",
+        "$os_version",
+        "$browser",
+        "$browser_version",
+        "$device_type",
+        "$device_name",
+    ];
+    for (columns, persons, only_events) in table {
+        let event = mapped(columns.clone());
+        assert_eq!(*event.property("$set"), persons, "{columns}");
+        let mut expected = persons.as_object().unwrap().clone();
+        expected.extend(only_events.as_object().unwrap().clone());
+        if expected.get("$browser_version") == Some(&json!("118")) {
+            // A whole number is one for the event, and a text for the person.
+            expected.insert("$browser_version".to_owned(), json!(118));
+        }
+        let found: serde_json::Map<_, _> = event
+            .properties()
+            .into_iter()
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .collect();
+        assert_eq!(found, expected, "{columns}");
     }
 }
 
@@ -162,7 +212,7 @@ fn properties_have_our_names_too() {
 #[test]
 fn the_persons_properties_are_carried_all() {
     let event = mapped(json!({
-        "os_name": "Chrome", "os_version": "118", "city": "Lima",
+        "platform": "Web", "os_name": "Chrome", "os_version": "118", "city": "Lima",
         "user_properties": {
             "plan": "pro", "initial_referrer": "https://a.example", "initial_utm_source": "EMPTY",
             "initial_gclid": "g", "tags": [1, 2], "$os": "theirs"},
@@ -188,6 +238,7 @@ fn events_that_have_a_name_here_get_it() {
         ("[Amplitude] Page Viewed", "$pageview"),
         ("[Amplitude] Element Clicked", "$autocapture"),
         ("[Amplitude] Element Changed", "$autocapture"),
+        ("session_start", "session_start"),
         ("session_end", "session_end"),
     ];
     for (theirs, ours) in table {
@@ -200,10 +251,6 @@ fn events_that_have_a_name_here_get_it() {
 #[test]
 fn what_is_no_event_is_skipped_and_counted() {
     let table = [
-        (
-            json!({"event_type": "session_start"}),
-            "skipped_session_start",
-        ),
         (
             json!({"event_type": "REMOVE"}),
             "skipped_without_event_type",
