@@ -27,12 +27,20 @@ pub(crate) fn guess(name: &str, beginning: &[u8]) -> Option<Format> {
         return Some(Format::Parquet);
     }
     let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-    let beginning = beginning.trim_ascii_start();
-    match beginning.first() {
-        Some(b'{' | b'[') => of_json(beginning),
+    let beginning = from_first_line(beginning);
+    match beginning.trim_ascii_start().first() {
+        Some(b'{' | b'[') => of_json(beginning.trim_ascii_start()),
         Some(_) => of_columns(name, beginning),
         None => of_name(name),
     }
+}
+
+/// The text from its first line on that is not blank, with what that line begins with: a tab there is an empty column.
+fn from_first_line(text: &[u8]) -> &[u8] {
+    let blank = text.len() - text.trim_ascii_start().len();
+    let line = memchr::memrchr(b'\n', text.get(..blank).unwrap_or_default());
+    text.get(line.map_or(0, |end| end + 1)..)
+        .unwrap_or_default()
 }
 
 /// By the members of the first record, which may be longer than what there is of it.
@@ -92,7 +100,7 @@ mod tests {
     #[test]
     fn the_first_record_gives_the_format_away() {
         let tabs = "\t".repeat(130);
-        let table: [(&str, &str, Option<Format>); 17] = [
+        let table: [(&str, &str, Option<Format>); 19] = [
             (
                 "a",
                 r#"{"event":"e","properties":{"time":1,"distinct_id":"d"}}"#,
@@ -140,6 +148,17 @@ mod tests {
             ),
             ("a", &tabs, None),
             ("a", &format!("app{tabs}\nnext"), Some(Format::Snowplow)),
+            // Its first column, app_id, may be empty.
+            (
+                "a",
+                &format!("\tweb{}\nnext", &tabs[1..]),
+                Some(Format::Snowplow),
+            ),
+            (
+                "a",
+                &format!(" \t\r\n\tweb{}\n", &tabs[1..]),
+                Some(Format::Snowplow),
+            ),
             ("a", "event,distinct_id\n", Some(Format::Csv)),
             ("a.CSV.gz", "event\n", Some(Format::Csv)),
             ("a.csv", "", Some(Format::Csv)),

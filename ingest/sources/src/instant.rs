@@ -68,8 +68,8 @@ pub(crate) fn epoch(number: &str) -> Option<Micros> {
     in_range(i64::try_from(micros).ok()?)
 }
 
-/// Not before 1970, not after the year 9999.
-fn in_range(micros: i64) -> Option<Micros> {
+/// Not before 1970, not after the year 9999, which is the last that our events can be written with.
+pub(crate) fn in_range(micros: i64) -> Option<Micros> {
     (0..=253_402_300_799_999_999)
         .contains(&micros)
         .then_some(Micros(micros))

@@ -131,7 +131,10 @@ impl Mapping for GoogleAnalytics {
         if ours != name {
             events.note("renamed_event");
         }
-        let bag = properties(&row);
+        let mut bag = properties(&row);
+        if ours == "$screen" {
+            add_screen_name(&mut bag);
+        }
         let mut event = events.begin(ours, &distinct_id, at);
         identify(&mut event, &row);
         bag.write(&mut event);
@@ -158,6 +161,7 @@ fn properties<'a>(row: &Object<'a>) -> Bag<'a> {
     for (name, value) in pairs(row, "event_params") {
         let ours = PARAMETERS.iter().find(|(theirs, _)| *theirs == name);
         match ours {
+            Some(_) if value.is_nothing() => {}
             Some((_, ours)) => bag.put(*ours, value),
             None => bag.put(name, value),
         }
@@ -170,6 +174,18 @@ fn properties<'a>(row: &Object<'a>) -> Bag<'a> {
         bag.put("ga_value_in_usd", number(value));
     }
     bag
+}
+
+/// Adds the name of the screen, which stays under Google's names as well. Libraries for phones call it
+/// `firebase_screen` and gtag `screen_name`; where an application names none, its class is all there is. (GA4's BigQuery
+/// export schema, and the automatically collected event `screen_view`.)
+fn add_screen_name(bag: &mut Bag<'_>) {
+    let named = ["firebase_screen", "screen_name", "firebase_screen_class"]
+        .iter()
+        .find_map(|name| bag.get(name).filter(|value| !value.is_nothing()).cloned());
+    if let Some(name) = named {
+        bag.put_new("$screen_name", name);
+    }
 }
 
 /// The pairs of a column, each with the value that it has.
@@ -220,9 +236,26 @@ fn add_nested<'a>(bag: &mut Bag<'a>, row: &Object<'a>) {
     }
 }
 
-/// What Google writes for what it does not know.
+/// What Google writes for what it does not know, or what is not there: of a visit that nothing led to, the source is
+/// `(direct)` and the medium `(none)`.
+const NOTHING: [&str; 7] = [
+    "\"\"",
+    "\"(not set)\"",
+    "\"(none)\"",
+    "\"(direct)\"",
+    "\"(data deleted)\"",
+    "[]",
+    "{}",
+];
+
 fn is_empty(value: &RawValue) -> bool {
-    matches!(value.get(), "\"\"" | "\"(not set)\"" | "[]" | "{}")
+    NOTHING.contains(&value.get())
+}
+
+impl Given<'_> {
+    fn is_nothing(&self) -> bool {
+        matches!(self, Given::Raw(value) if is_empty(value))
+    }
 }
 
 fn capitalized(text: Cow<'_, str>) -> Cow<'_, str> {

@@ -5,6 +5,7 @@ use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, instant};
 use millrace_rows::Micros;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// What libraries say of where they ran: group, field, and our name.
@@ -78,23 +79,21 @@ impl Segment {
     }
 
     /// When it happened: as corrected by the tool, or as we correct the client's clock by the way it was off when
-    /// it sent the call.
+    /// it sent the call. What that takes beside the time itself may be missing or unreadable.
     fn time(&self, record: &Object<'_>, events: &mut Events) -> Result<Micros, RecordError> {
         if let Some(text) = record.text("timestamp") {
-            return self.times.iso("timestamp", &text);
+            return self.times.either("timestamp", &text);
         }
         let read = |field| {
             let text = record.text(field);
-            text.map(|text| self.times.iso(field, &text)).transpose()
+            text.map(|text| self.times.either(field, &text)).transpose()
         };
-        let (original, sent) = (read("originalTimestamp")?, read("sentAt")?);
-        let received = read("receivedAt")?;
-        let at = match (original, sent, received) {
-            (Some(original), Some(sent), Some(received)) => {
-                let at = original.plus_micros(received.0 - sent.0);
-                Some(if at.0 < 0 { original } else { at })
+        let at = match read("originalTimestamp")? {
+            Some(original) => {
+                let clocks = [read("sentAt"), read("receivedAt")];
+                Some(corrected(original, clocks.map(|it| it.ok().flatten())))
             }
-            (original, _, received) => original.or(received),
+            None => read("receivedAt")?,
         };
         let at = at.ok_or_else(|| instant::missing("timestamp"))?;
         events.note("time_of_another_field");
@@ -108,6 +107,15 @@ impl Segment {
             .or_else(|| traits.text("group_type"));
         named.unwrap_or(Cow::Borrowed(&self.group_type))
     }
+}
+
+/// A time of the client's clock, put right by when that clock said that it sent the call and when the call arrived.
+fn corrected(original: Micros, [sent, received]: [Option<Micros>; 2]) -> Micros {
+    let (Some(sent), Some(received)) = (sent, received) else {
+        return original;
+    };
+    let at = original.plus_micros(received.0 - sent.0);
+    instant::in_range(at.0).unwrap_or(original)
 }
 
 /// A call, as far as all have the same.
@@ -132,6 +140,8 @@ impl Mapping for Segment {
             record,
         };
         let kind = call.record.text("type").unwrap_or_default();
+        // Libraries of RudderStack are not of one mind about capitals.
+        let kind = kind.to_ascii_lowercase();
         let name = call.event_name(&kind)?;
         let at = self.time(&call.record, events)?;
         let Some(distinct_id) = call.user.as_ref().or(call.anonymous.as_ref()) else {
@@ -197,12 +207,12 @@ impl Segment {
             }
         }
         if matches!(kind, "page" | "screen") {
-            let name = if kind == "screen" {
-                "$screen_name"
+            let name = call.record.get("name");
+            if kind == "screen" {
+                call.add_screen_name(&mut bag, name);
             } else {
-                "name"
-            };
-            bag.put_raw(name, call.record.get("name"));
+                bag.put_raw("name", name);
+            }
             bag.put_raw("category", call.record.get("category"));
         }
         call.add_context(&mut bag);
@@ -253,6 +263,17 @@ impl<'a> Call<'a> {
                 ));
             }
         }))
+    }
+
+    /// The name of a screen. Segment's specification has it in `name`; RudderStack's libraries for phones put it into
+    /// `event`, and both may have it among the properties.
+    fn add_screen_name(&self, bag: &mut Bag<'a>, name: Option<&'a RawValue>) {
+        bag.put_raw("$screen_name", name);
+        for other in [self.record.get("event"), self.properties.get("name")] {
+            if let Some(other) = other.filter(|other| json::text(other).is_some()) {
+                bag.put_new("$screen_name", Given::Raw(other));
+            }
+        }
     }
 
     /// What the library said of where it ran, unless the call itself says it.

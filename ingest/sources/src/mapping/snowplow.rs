@@ -91,7 +91,9 @@ impl Mapping for Snowplow {
                 Err(_) => event.key(&[id.as_bytes()]),
             };
         }
+        let screen_name = (name == "$screen").then(|| Row::screen_name(&unstruct, &contexts));
         let mut bag = row.properties(unstruct);
+        bag.put_text("$screen_name", screen_name.flatten());
         for (name, parts) in &contexts {
             bag.put_new(name.as_str(), Given::List(parts.clone()));
         }
@@ -204,6 +206,22 @@ impl<'a> Row<'a> {
             bag.put_new(name, Given::Raw(value));
         }
         bag
+    }
+
+    /// The name of the screen that an event is about: its own field, or that of the screen that trackers attach
+    /// (schemas `screen_view` and `screen` of com.snowplowanalytics.mobile).
+    fn screen_name(unstruct: &Object<'a>, contexts: &Contexts<'a>) -> Option<Cow<'a, str>> {
+        let attached = || {
+            let screens = contexts.iter().find(|(name, _)| {
+                name.starts_with("contexts_com_snowplowanalytics_mobile_screen_")
+            });
+            let mut names = screens?
+                .1
+                .iter()
+                .map(|data| json::object(data).text("name"));
+            names.find_map(|name| name)
+        };
+        unstruct.text("name").or_else(attached)
     }
 }
 

@@ -67,7 +67,7 @@ impl Times {
     }
 
     fn put_right(&self, at: Option<Micros>) -> Option<Micros> {
-        at.map(|at| at.plus_micros(self.offset_micros))
-            .filter(|at| at.0 >= 0)
+        let at = at?.plus_micros(self.offset_micros);
+        instant::in_range(at.0)
     }
 }

@@ -38,6 +38,51 @@ fn a_row_becomes_an_event() {
 }
 
 #[test]
+fn screens_have_their_name() {
+    let parameter =
+        |name: &str, value: &str| json!({"key": name, "value": {"string_value": value}});
+    let class = parameter("firebase_screen_class", "MainActivity");
+    let table = [
+        (
+            vec![class.clone(), parameter("firebase_screen", "Home")],
+            json!("Home"),
+        ),
+        (
+            vec![parameter("screen_name", "Web home")],
+            json!("Web home"),
+        ),
+        (
+            vec![class.clone(), parameter("firebase_screen", "(not set)")],
+            json!("MainActivity"),
+        ),
+        (vec![], Value::Null),
+    ];
+    for (parameters, expected) in table {
+        let event = mapped(json!({"event_name": "screen_view", "event_params": parameters}));
+        assert_eq!(event.one()["event"], "$screen");
+        assert_eq!(*event.property("$screen_name"), expected, "{parameters:?}");
+    }
+    let other = mapped(json!({"event_params": [class]}));
+    assert_eq!(*other.property("$screen_name"), Value::Null);
+}
+
+#[test]
+fn what_google_writes_for_nothing_is_nothing() {
+    for nothing in ["(direct)", "(none)", "(not set)", "(data deleted)", ""] {
+        let event = mapped(json!({
+            "event_params": [
+                {"key": "source", "value": {"string_value": nothing}},
+                {"key": "medium", "value": {"string_value": nothing}},
+                {"key": "own", "value": {"string_value": "(none)"}}],
+            "collected_traffic_source": {"manual_source": "mail", "manual_medium": nothing},
+            "geo": {"city": nothing},
+            "traffic_source": {"source": nothing, "medium": nothing, "name": nothing}}));
+        let expected = json!({"utm_source": "mail", "own": "(none)", "$device_id": "123.456"});
+        assert_eq!(Value::Object(event.properties()), expected, "{nothing}");
+    }
+}
+
+#[test]
 fn columns_have_our_names() {
     let table = [
         (
@@ -107,9 +152,9 @@ fn what_was_sold_and_to_whom_is_kept() {
             json!(2.5),
         ),
         (
-            json!({"traffic_source": {"name": "(direct)", "medium": null}}),
+            json!({"traffic_source": {"name": "spring", "medium": null, "source": "(direct)"}}),
             "$set_once",
-            json!({"$initial_utm_campaign": "(direct)"}),
+            json!({"$initial_utm_campaign": "spring"}),
         ),
         (
             json!({"user_properties": [{"key": "plan", "value": {"string_value": "pro", "set_timestamp_micros": "1"}}]}),

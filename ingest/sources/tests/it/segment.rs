@@ -93,6 +93,56 @@ fn page_and_screen_calls_have_our_names() {
 }
 
 #[test]
+fn a_screen_has_its_name_wherever_the_library_puts_it() {
+    let table = [
+        (json!({"name": "Home", "event": "no"}), json!("Home")),
+        (
+            json!({"event": "Main", "properties": {"name": "no"}}),
+            json!("Main"),
+        ),
+        (
+            json!({"event": "", "properties": {"name": "Main"}}),
+            json!("Main"),
+        ),
+        (
+            json!({"event": "no", "properties": {"$screen_name": "Own"}}),
+            json!("Own"),
+        ),
+        (json!({}), Value::Null),
+    ];
+    for (fields, expected) in table {
+        for format in [Format::Segment, Format::Rudderstack] {
+            let event = map(
+                format,
+                &Options::default(),
+                &record("screen", fields.clone()),
+            );
+            assert_eq!(*event.property("$screen_name"), expected, "{fields}");
+        }
+    }
+}
+
+#[test]
+fn the_type_of_a_call_is_read_in_any_case() {
+    let table = [
+        ("Track", "e", "track | m-1"),
+        ("PAGE", "$pageview", "page | m-1"),
+        ("Identify", "$identify", "identify | m-1"),
+    ];
+    for (kind, name, id) in table {
+        let event = map(
+            Format::Rudderstack,
+            &Options::default(),
+            &record(kind, json!({"event": "e"})),
+        );
+        assert_eq!(
+            (&event.one()["event"], &event.ids[..]),
+            (&json!(name), &[id.to_owned()][..])
+        );
+    }
+}
+
+#[test]
 fn a_group_call_describes_the_group() {
     let event = mapped(
         "group",
@@ -212,6 +262,62 @@ fn clocks_that_are_off_are_put_right_where_the_tool_has_not() {
     let unsent = json!({"originalTimestamp": "2020-01-01T00:00:00+02:00"});
     assert_eq!(times(unsent), "2019-12-31T22:00:00Z");
     assert_eq!(times(json!({})), "2023-10-15T14:30:05Z");
+    let in_numbers = json!({
+        "originalTimestamp": 1_577_836_800, "sentAt": 1_577_836_801_500_u64, "receivedAt": "1697380205000"});
+    assert_eq!(times(in_numbers), "2023-10-15T14:30:03.500000Z");
+}
+
+#[test]
+fn a_time_that_is_not_needed_may_be_unreadable() {
+    let original = "2020-01-01T00:00:00Z";
+    let table = [
+        (
+            json!({"timestamp": "2023-10-15T14:30:00Z", "sentAt": "x", "originalTimestamp": "x"}),
+            Ok("2023-10-15T14:30:00Z"),
+        ),
+        (
+            json!({"timestamp": 1_697_380_200_123_u64}),
+            Ok("2023-10-15T14:30:00.123000Z"),
+        ),
+        (
+            json!({"timestamp": "REMOVE", "originalTimestamp": original, "sentAt": "x"}),
+            Ok(original),
+        ),
+        (
+            json!({"timestamp": "REMOVE", "originalTimestamp": original, "sentAt": original, "receivedAt": "x"}),
+            Ok(original),
+        ),
+        (
+            json!({"timestamp": "REMOVE", "sentAt": "x"}),
+            Ok("2023-10-15T14:30:05Z"),
+        ),
+        (
+            json!({"timestamp": "REMOVE", "originalTimestamp": "x"}),
+            Err("originalTimestamp"),
+        ),
+        (
+            json!({"timestamp": "REMOVE", "receivedAt": "x"}),
+            Err("receivedAt"),
+        ),
+    ];
+    for (fields, expected) in table {
+        let record = record("page", fields.clone());
+        match expected {
+            Ok(at) => assert_eq!(
+                map(Format::Segment, &Options::default(), &record).one()["timestamp"],
+                at,
+                "{fields}"
+            ),
+            Err(field) => {
+                let refused = refusal(Format::Segment, &Options::default(), &record);
+                assert_eq!(
+                    refused,
+                    ("invalid_timestamp", Some(field.to_owned())),
+                    "{fields}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

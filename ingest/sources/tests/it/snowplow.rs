@@ -128,6 +128,38 @@ fn events_are_called_what_the_application_calls_them() {
 }
 
 #[test]
+fn screens_have_their_name() {
+    let wrapped = |data: Value| {
+        json!({"schema": "iglu:com.snowplowanalytics.snowplow/unstruct_event/jsonschema/1-0-0", "data": {
+            "schema": "iglu:com.snowplowanalytics.mobile/screen_view/jsonschema/1-0-0", "data": data}})
+    };
+    let attached = json!({"schema": "iglu:com.snowplowanalytics.snowplow/contexts/jsonschema/1-0-1", "data": [
+        {"schema": "iglu:com.snowplowanalytics.mobile/screen/jsonschema/1-0-0", "data": {"name": "Attached", "id": "x"}}]});
+    let table = [
+        (
+            "screen_view",
+            wrapped(json!({"name": "Home", "id": "x"})),
+            json!("Home"),
+        ),
+        (
+            "screen_view",
+            wrapped(json!({"id": "x"})),
+            json!("Attached"),
+        ),
+        ("screen_end", wrapped(json!({"name": "Home"})), Value::Null),
+    ];
+    for (event_name, unstruct, expected) in table {
+        let event = map(&[
+            ("event", "unstruct"),
+            ("event_name", event_name),
+            ("unstruct_event", &unstruct.to_string()),
+            ("contexts", &attached.to_string()),
+        ]);
+        assert_eq!(*event.property("$screen_name"), expected, "{unstruct}");
+    }
+}
+
+#[test]
 fn the_applications_own_fields_are_properties() {
     let own = json!({"schema": "iglu:com.snowplowanalytics.snowplow/unstruct_event/jsonschema/1-0-0", "data": {
         "schema": "iglu:com.acme/add_to_cart/jsonschema/1-0-0", "data": {"sku": "x", "price": 1.50, "app_id": "no"}}});
