@@ -20,8 +20,8 @@ pub(crate) struct UserBody {
     last_name: String,
     #[schemars(extend("format" = "email"))]
     email: String,
-    /// Null if it was never asked.
-    is_email_verified: Option<bool>,
+    /// True once the person accepted an invite that was mailed to this address; false until then.
+    is_email_verified: bool,
     /// A drawing for front ends; there is none.
     hedgehog_config: Option<Map<String, Value>>,
 }
@@ -35,7 +35,7 @@ impl From<User> for UserBody {
             first_name: user.first_name,
             last_name: user.last_name,
             email: user.email,
-            is_email_verified: user.is_email_verified,
+            is_email_verified: user.is_email_verified.unwrap_or(false),
             hedgehog_config: None,
         }
     }

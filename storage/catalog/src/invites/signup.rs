@@ -13,7 +13,9 @@ use crate::personal_keys::{Caller, CreatedPersonalKey, Terms};
 use crate::scopes::Scopes;
 use crate::transaction::{Abort, lock_organization};
 use crate::users::{NewUser, insert_user};
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter};
+use sea_orm::{
+    ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+};
 
 /// The longest first or last name, in characters.
 const NAME_CHARS_MAX: usize = 150;
@@ -127,6 +129,10 @@ impl Catalog {
                 return Err(ChangeError::invalid(None, "invalid_recipient", detail).into());
             }
             let actor = caller.actor();
+            let user = match accepting.invite.emailing_attempt_made {
+                true => self.address_proved(&transaction, user).await?,
+                false => user,
+            };
             self.join(&transaction, &actor, accepting, user).await
         };
         let joined = joined.await;
@@ -176,6 +182,24 @@ impl Catalog {
                 error.into()
             }
         })
+    }
+
+    /// Notes that what was mailed to a user's address reached them.
+    async fn address_proved(
+        &self,
+        within: &DatabaseTransaction,
+        user: users::Model,
+    ) -> Result<users::Model, Abort> {
+        if user.is_email_verified == Some(true) {
+            return Ok(user);
+        }
+        let change = users::ActiveModel {
+            id: ActiveValue::Unchanged(user.id),
+            is_email_verified: ActiveValue::Set(Some(true)),
+            updated_at: ActiveValue::Set(self.now()),
+            ..Default::default()
+        };
+        Ok(users::Entity::update(change).exec(within).await?)
     }
 
     async fn join(

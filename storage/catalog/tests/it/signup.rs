@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 on_both!(
     a_new_account_gets_a_membership_and_a_key,
     an_existing_account_accepts_with_its_key,
+    an_address_is_proved_by_what_was_mailed_to_it,
     what_does_not_fit_is_refused,
     an_invite_is_accepted_once_however_many_try,
     who_is_told_are_all_others_page_by_page,
@@ -95,6 +96,7 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
         .await
         .unwrap();
     assert!(joined.key.is_none());
+    assert_eq!(joined.member.user.is_email_verified, Some(true));
     assert_eq!(
         (joined.member.user.id, joined.member.membership.level),
         (bob.id, Level::Member)
@@ -107,6 +109,34 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
             .unwrap()
             .is_some()
     );
+}
+
+async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let table = [(false, None), (true, Some(true)), (false, Some(true))];
+    let bob = stand.user("bob").await;
+    for (is_mailed, expected) in table {
+        let new = NewInvite {
+            emailing_attempt_made: is_mailed,
+            ..NewInvite::to("bob@example.com")
+        };
+        let made = stand
+            .catalog
+            .create_organization(&stand.owner, "Other", Some(stand.ann.id));
+        let organization = made.await.unwrap().id;
+        let sent = stand
+            .catalog
+            .create_invite(&stand.owner, organization, new)
+            .await
+            .unwrap();
+        let caller = stand.caller(&bob).await;
+        let accepted = stand
+            .catalog
+            .accept_invite_as(sent.token.expose(), &caller)
+            .await;
+        let verified = accepted.unwrap().member.user.is_email_verified;
+        assert_eq!(verified, expected, "mailed: {is_mailed}");
+    }
 }
 
 async fn what_does_not_fit_is_refused(database: TestDatabase) {
