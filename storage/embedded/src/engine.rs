@@ -44,7 +44,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// Loads the library and opens the data directory.
     pub(crate) fn start(options: &EngineOptions) -> Result<Self, EngineError> {
-        let lock = lock_directory(&options.data_dir)?;
+        // First, so that no folder is made for an engine that there is not.
         let path = options.library.clone();
         let api = Api::load(&path).map_err(|error| match error {
             LoadError::Open(source) => EngineError::Library { path, source },
@@ -53,6 +53,7 @@ impl Engine {
                 name: missing.0,
             },
         })?;
+        let lock = lock_directory(&options.data_dir)?;
         let arguments = arguments(options)?;
         let refused = || EngineError::Refused(options.data_dir.clone());
         let mut keeper = api.connect(&arguments).ok_or_else(refused)?;

@@ -15,6 +15,7 @@
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
 #![deny(unsafe_code)]
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -41,7 +42,9 @@ mod upload;
 
 pub use library::{LibraryError, find_library};
 pub use serve::run;
-pub use supervisor::{State, Status, Supervisor, SupervisorOptions, announce, end_with_parent};
+pub use supervisor::{
+    EXIT_HOPELESS, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
+};
 
 /// What the process needs to know.
 #[derive(Clone)]
@@ -79,7 +82,8 @@ impl std::fmt::Debug for EngineOptions {
 pub enum EngineError {
     /// The library cannot be loaded at all.
     #[error(
-        "cannot load the ClickHouse engine {path}: {source}; run `npm ci --prefix deploy/embedded` (or `make run`) to install it again"
+        "cannot load the ClickHouse engine {path}: {source}; name another libchdb.so with MILLRACE_LIBCHDB, or run \
+         `npm ci --prefix deploy/embedded` (or `make run`) to install it again"
     )]
     Library {
         /// The file tried.
@@ -89,7 +93,8 @@ pub enum EngineError {
     },
     /// The library is another version.
     #[error(
-        "{path} is not the engine version Millrace is made for (it has no `{name}`); run `npm ci --prefix deploy/embedded`"
+        "{path} is not the engine version Millrace is made for (it has no `{name}`); name another libchdb.so with \
+         MILLRACE_LIBCHDB, or run `npm ci --prefix deploy/embedded`"
     )]
     Symbol {
         /// The file loaded.
@@ -132,4 +137,23 @@ pub enum EngineError {
     /// The process lacks threads or file descriptors.
     #[error("cannot start the ClickHouse process's runtime: {0}")]
     Runtime(std::io::Error),
+}
+
+impl EngineError {
+    /// Whether every further try ends the same way until somebody changes the installation. What may
+    /// pass is not: a port in use, a full disk, a folder that the engine refuses for a reason of its own.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        match self {
+            Self::Library { .. } | Self::Symbol { .. } => true,
+            Self::DataDirectory { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::PermissionDenied
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::AlreadyExists
+                    | ErrorKind::ReadOnlyFilesystem
+            ),
+            _ => false,
+        }
+    }
 }

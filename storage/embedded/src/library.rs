@@ -1,5 +1,7 @@
 //! Where the engine's library is.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Below the project's folder, where `npm ci` puts it.
@@ -13,6 +15,11 @@ pub enum LibraryError {
         "the ClickHouse engine library {0} does not exist; correct MILLRACE_LIBCHDB or unset it"
     )]
     NotThere(PathBuf),
+    /// A file was named that no process of this machine can load.
+    #[error(
+        "{0} is no library of this machine, so it cannot be the ClickHouse engine; correct MILLRACE_LIBCHDB or unset it"
+    )]
+    NotALibrary(PathBuf),
     /// None of the usual places has it.
     #[error(
         "the ClickHouse engine is not installed; run `npm ci --prefix deploy/embedded` (or `make run`) in the \
@@ -28,10 +35,10 @@ pub enum LibraryError {
 /// Says what to run when nothing is found.
 pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf, LibraryError> {
     if let Some(path) = explicit {
-        return if path.is_file() {
-            Ok(path.to_owned())
-        } else {
-            Err(LibraryError::NotThere(path.to_owned()))
+        return match path {
+            _ if !path.is_file() => Err(LibraryError::NotThere(path.to_owned())),
+            _ if !is_library(path) => Err(LibraryError::NotALibrary(path.to_owned())),
+            _ => Ok(path.to_owned()),
         };
     }
     let executable = std::env::current_exe().unwrap_or_default();
@@ -44,4 +51,19 @@ pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf, LibraryError> {
         .map(|folder| folder.join(INSTALLED))
         .find(|path| path.is_file())
         .ok_or(LibraryError::NotInstalled)
+}
+
+/// Whether a file begins as a shared library of this kind of machine does (ELF, 64 bits, little endian). That it is
+/// the engine is told when it is loaded.
+fn is_library(path: &Path) -> bool {
+    const MAGIC: &[u8] = b"\x7fELF\x02\x01";
+    /// `ET_DYN`, and `EM_X86_64` or `EM_AARCH64`.
+    const KIND: [u8; 4] = if cfg!(target_arch = "aarch64") {
+        [3, 0, 183, 0]
+    } else {
+        [3, 0, 62, 0]
+    };
+    let mut head = [0; 20];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head.starts_with(MAGIC) && head.ends_with(&KIND)
 }

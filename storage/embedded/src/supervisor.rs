@@ -1,11 +1,11 @@
 //! Keeps the engine's process running, from the parent's side.
 //!
-//! `Starting => Up => Waiting => Starting …`, and `Stopped` at the end. One thread starts the process and stays with it for
+//! `Starting => Up => Waiting => Starting …`, and `Stopped` or `Failed` at the end. One thread starts the process and stays with it for
 //! as long as the supervisor lives: the kernel ends a child with the thread that started it, see [`end_with_parent`].
 
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,13 @@ use tokio::sync::watch;
 
 /// What the child writes to standard output, followed by its address, when it answers requests.
 pub(crate) const READY: &str = "millrace-clickhouse ready ";
+
+/// With this status the child says that no start of it can succeed (`EX_CONFIG` of sysexits.h). Before it was ever up
+/// that is believed; afterwards the installation may be about to be exchanged.
+pub const EXIT_HOPELESS: u8 = 78;
+
+/// From so many starts in a row on that did not come up, an operator has to look.
+const FAILED_STARTS_MANY: u32 = 5;
 
 /// The pace of restarts and of the end.
 #[derive(Clone, Debug)]
@@ -57,6 +64,8 @@ pub enum State {
     Waiting,
     /// The supervisor was stopped.
     Stopped,
+    /// It cannot start, as its last words say, and is not started again.
+    Failed,
 }
 
 /// What there is to know of the process now.
@@ -70,6 +79,8 @@ pub struct Status {
     pub restarts: u64,
     /// How the last process ended, in words: exit status and last line of standard error.
     pub last_end: Option<String>,
+    /// The last line of standard error of the last process.
+    pub last_words: Option<String>,
 }
 
 /// Starts the process again whenever it ends, until stopped or dropped.
@@ -122,6 +133,7 @@ impl Supervisor {
             pid: None,
             restarts: 0,
             last_end: None,
+            last_words: None,
         };
         let (status_sender, status) = watch::channel(initial);
         let (stop, stopping) = bounded(0);
@@ -183,6 +195,7 @@ struct Keeper<F> {
 enum Next {
     Restart,
     Stop,
+    GiveUp,
 }
 
 // === impl Keeper ===
@@ -190,11 +203,18 @@ enum Next {
 impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
     fn keep(mut self) {
         let mut waits = self.waits();
-        loop {
+        let mut failed_starts = 0_u32;
+        let end = loop {
             let begun = Instant::now();
-            if let Next::Stop = self.run_once() {
-                break;
+            match self.run_once() {
+                Next::Stop => break State::Stopped,
+                Next::GiveUp => break State::Failed,
+                Next::Restart => {}
             }
+            failed_starts = match self.status.borrow().state {
+                State::Up { .. } => 0,
+                _ => failed_starts.saturating_add(1),
+            };
             if begun.elapsed() >= self.options.healthy_after {
                 waits = self.waits();
             }
@@ -205,16 +225,24 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
                 status.restarts += 1;
             });
             let last = self.status.borrow().last_end.clone().unwrap_or_default();
-            tracing::warn!(
-                wait_ms = wait.as_millis() as u64,
-                "the ClickHouse process ended: {last}; starting it again"
-            );
-            if self.stop_asked(wait) {
-                break;
+            let wait_ms = wait.as_millis() as u64;
+            if failed_starts < FAILED_STARTS_MANY {
+                tracing::warn!(
+                    wait_ms,
+                    "the ClickHouse process ended: {last}; starting it again"
+                );
+            } else {
+                tracing::error!(
+                    wait_ms,
+                    "ClickHouse did not come up in {failed_starts} starts: {last}; starting it again"
+                );
             }
-        }
+            if self.stop_asked(wait) {
+                break State::Stopped;
+            }
+        };
         self.status.send_modify(|status| {
-            status.state = State::Stopped;
+            status.state = end;
             status.pid = None;
         });
     }
@@ -260,7 +288,10 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
         if let State::Up { address, .. } = self.status.borrow().state {
             self.address = Some(address);
         }
-        next
+        match next {
+            Next::GiveUp if self.address.is_some() => Next::Restart,
+            next => next,
+        }
     }
 
     /// Reads standard output for the line that says that the process is ready, and on until it is closed.
@@ -292,17 +323,21 @@ impl<F: FnMut(Option<SocketAddr>) -> Command> Keeper<F> {
                 }
             }
         }
-        let ended = child
-            .wait()
-            .map_or_else(|error| error.to_string(), |status| status.to_string());
-        let last_line = last_line
+        let waited = child.wait();
+        let code = waited.as_ref().ok().and_then(ExitStatus::code);
+        let ended = waited.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let words = last_line
+            .as_ref()
             .map(|line| format!(", last words: {line}"))
             .unwrap_or_default();
         self.status.send_modify(|status| {
-            status.last_end = Some(format!("{ended}{last_line}"));
+            status.last_end = Some(format!("{ended}{words}"));
+            status.last_words = last_line;
         });
         if self.stop_asked(Duration::ZERO) {
             Next::Stop
+        } else if code == Some(EXIT_HOPELESS.into()) {
+            Next::GiveUp
         } else {
             Next::Restart
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use millrace_embedded::testing::supervised_command;
 use millrace_embedded::{
-    EngineError, EngineOptions, State, Status, Supervisor, SupervisorOptions, find_library, run,
+    EXIT_HOPELESS, EngineError, EngineOptions, State, Status, Supervisor, SupervisorOptions,
+    find_library, run,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
@@ -88,6 +89,39 @@ async fn a_process_that_cannot_start_is_tried_again_and_its_last_words_are_kept(
     );
 }
 
+#[tokio::test]
+async fn a_process_that_never_can_start_is_not_tried_again_unless_it_was_up() {
+    let table = [
+        (false, State::Failed, 0),
+        // Somebody exchanges the library while it runs: the next start may find the new one.
+        (true, State::Waiting, 2),
+    ];
+    for (was_up, state, restarts_min) in table {
+        let options = SupervisorOptions {
+            backoff_min: Duration::from_millis(1),
+            ..SupervisorOptions::default()
+        };
+        let announce = "echo millrace-clickhouse ready 127.0.0.1:1; ";
+        let ends = format!("echo no such library >&2; exit {EXIT_HOPELESS}");
+        let script = format!("{}{ends}", if was_up { announce } else { "" });
+        let supervisor = Supervisor::start(options, move |_| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]);
+            command
+        })
+        .unwrap();
+        let seen = wait_for(&mut supervisor.status(), |status| {
+            status.state == state && status.restarts >= restarts_min
+        })
+        .await;
+        assert_eq!(seen.last_words.as_deref(), Some("no such library"));
+        assert!(was_up || seen.restarts == 0, "{seen:?}");
+        tokio::task::spawn_blocking(move || supervisor.stop())
+            .await
+            .unwrap();
+    }
+}
+
 fn options() -> (tempfile::TempDir, EngineOptions) {
     let data_dir = tempfile::tempdir().unwrap();
     let options = EngineOptions {
@@ -146,6 +180,17 @@ fn what_keeps_the_engine_from_starting_is_one_clear_sentence() {
             .contains("it has no `chdb_set_signal_handlers_enabled`")
     );
 
+    for (name, error) in [
+        ("missing", refused_library("/nowhere/libchdb.so")),
+        ("other", refused_library("libc.so.6")),
+    ] {
+        assert!(error.is_hopeless(), "{name}");
+        assert!(
+            error.to_string().contains("MILLRACE_LIBCHDB"),
+            "{name}: {error}"
+        );
+    }
+
     let (keep, unusable) = options();
     std::fs::write(keep.path().join("clickhouse"), "a file").unwrap();
     assert!(
@@ -154,10 +199,27 @@ fn what_keeps_the_engine_from_starting_is_one_clear_sentence() {
             .starts_with("cannot use the ClickHouse data directory")
     );
 
-    let message = find_library(Some("/nowhere/libchdb.so".as_ref()))
-        .unwrap_err()
-        .to_string();
-    assert!(message.contains("/nowhere/libchdb.so does not exist"));
+    let table = [
+        ("/nowhere/libchdb.so", "does not exist"),
+        ("/etc/passwd", "is no library"),
+    ];
+    for (path, why) in table {
+        let found = find_library(Some(path.as_ref()));
+        let message = found.unwrap_err().to_string();
+        assert!(message.contains(path) && message.contains(why), "{message}");
+        assert!(message.contains("MILLRACE_LIBCHDB"), "{message}");
+    }
+}
+
+/// Why a library is refused; no folder is made for it.
+fn refused_library(path: &str) -> EngineError {
+    let (keep, options) = options();
+    let error = refused(EngineOptions {
+        library: path.into(),
+        ..options
+    });
+    assert_eq!(std::fs::read_dir(keep.path()).unwrap().count(), 0);
+    error
 }
 
 #[test]
