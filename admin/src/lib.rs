@@ -15,6 +15,7 @@
 //! | `answer`, `error`, `page` | what is sent |
 //! | [`certificates`] | whether a text is a certificate |
 //! | [`dns`], [`domain_name`] | proofs of domains, aliases; the one form of a name |
+//! | `key_cache` | what ingestion in the same process knows of keys |
 //! | [`mail`] | invitations and notices through SMTP |
 //! | [`plugin_catalogue`] | plugins that can be installed |
 //! | [`proxy_check`] | how far a reverse proxy's domain is |
@@ -42,6 +43,7 @@ pub mod domain_name;
 mod error;
 mod export_notices;
 mod front_page;
+mod key_cache;
 mod level_number;
 pub mod mail;
 mod openapi;
@@ -62,5 +64,6 @@ mod timestamp;
 
 pub use app::{TableError, routes};
 pub use export_notices::ExportNotices;
+pub use key_cache::KeyCache;
 pub use server::serve;
 pub use services::{ApiConfig, Services};

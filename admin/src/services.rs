@@ -1,6 +1,7 @@
 //! What handlers work with, and how the API is set up.
 
 use crate::dns::Dns;
+use crate::key_cache::KeyCache;
 use crate::mail::Outbox;
 use crate::plugin_catalogue::PluginCatalogue;
 use crate::proxy_check::ProbeOptions;
@@ -67,6 +68,8 @@ pub struct Services {
     pub probe: ProbeOptions,
     /// Plugins that can be installed.
     pub plugin_catalogue: PluginCatalogue,
+    /// Ingestion in the same process, which has to know of changes before they are answered.
+    pub key_cache: KeyCache,
 }
 
 impl Services {
@@ -81,6 +84,7 @@ impl Services {
             dns: Dns::new(None),
             probe: ProbeOptions::default(),
             plugin_catalogue: PluginCatalogue::default(),
+            key_cache: KeyCache::default(),
         }
     }
 }

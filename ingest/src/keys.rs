@@ -1,9 +1,9 @@
 //! Which project a key belongs to, without waiting where that is possible.
 //!
 //! Answers from the catalog are kept: that a key is a project's for [`FOUND_MICROS`], that it is
-//! nobody's for [`UNKNOWN_MICROS`]. Both are in doubt earlier if a key changed: at once if it
-//! changed in this process ([`Keys::invalidate`]), within
-//! [`POLL_PERIOD`](changes::POLL_PERIOD) and one query if in another ([`Keys::watch_changes`]).
+//! nobody's for [`UNKNOWN_MICROS`]. Both are in doubt earlier if a key changed: if this process
+//! changed it before that is answered ([`Keys::catch_up`]), within
+//! [`POLL_PERIOD`](changes::POLL_PERIOD) and one query if another did ([`Keys::watch_changes`]).
 //! Doubt is a generation number: an answer counts only while the generation in which its look-up
 //! *began* lasts, so that no look-up which overlaps a change can bring the old answer back.
 //!
@@ -67,6 +67,8 @@ struct Shared {
     first_events: Mutex<FirstEvents>,
     /// Goes up with every change of any key.
     generation: AtomicU64,
+    /// The catalog's counter of changes, as far as all that it says of known keys was done.
+    seen_version: Mutex<Option<i64>>,
     /// Until when the catalog is taken for unreachable, on `ticks`.
     unreachable_until: AtomicU64,
     /// Keys with our form and another checksum; `None` while not known, or too many.
@@ -102,6 +104,7 @@ impl Keys {
             lookups: Mutex::default(),
             first_events: Mutex::default(),
             generation: AtomicU64::new(0),
+            seen_version: Mutex::default(),
             unreachable_until: AtomicU64::new(0),
             imported: Mutex::default(),
             ticks: Ticks::new(),
@@ -170,14 +173,8 @@ impl Keys {
         (failed && self.0.found.iter().next().is_none()).then(|| detail.to_owned())
     }
 
-    /// Forgets a key at once, and doubts all others.
-    pub fn invalidate(&self, key: &str) {
-        self.invalidate_all();
-        self.0.found.invalidate(key);
-    }
-
     /// Doubts every answer: each key is looked up again before it is used again.
-    pub fn invalidate_all(&self) {
+    fn invalidate_all(&self) {
         *lock(&self.0.imported) = None;
         self.0.generation.fetch_add(1, Ordering::AcqRel);
     }

@@ -97,7 +97,10 @@ async fn make(
             }
         }
     }
-    let answer = (operation.run)(context, body).await?;
+    let answer = (operation.run)(context, body).await;
+    // Whatever the handler says, it may have changed something.
+    app.services.key_cache.catch_up().await;
+    let answer = answer?;
     let mut success = Success::of(operation, answer);
     if operation.has_tag() && operation.version.is_some() {
         success.tag = Some(etag::of(&success.body));

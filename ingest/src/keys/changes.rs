@@ -1,4 +1,4 @@
-//! Changes of keys by other processes, and the list of imported keys, which goes with them.
+//! Changes of keys, by this process and by others, and the list of imported keys, which goes with them.
 
 use super::{CatalogUnavailable, Keys, Shared, lock};
 use std::collections::HashSet;
@@ -17,34 +17,52 @@ const RECHECKED_MAX: usize = 500;
 impl Keys {
     /// Watches for changes by other processes. Never ends; spawn it, and abort it at the end.
     pub async fn watch_changes(self) {
-        let mut seen = None;
         let mut ticker = tokio::time::interval(POLL_PERIOD);
         ticker.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticker.tick().await;
-            self.look_for_changes(&mut seen).await;
+            self.look_for_changes().await;
         }
     }
 
-    /// One look at the counter of changes; `seen` is what it showed last.
-    pub(super) async fn look_for_changes(&self, seen: &mut Option<i64>) {
-        let catalog = self.0.catalog.clone();
-        let version = self
-            .0
-            .ask(async move { catalog.keys_version().await })
-            .await;
-        let Ok(version) = version else { return };
-        if seen.is_some_and(|before| before != version) {
+    /// Ends when no answer counts any more that is older than the call: whoever changed keys in this
+    /// process waits for it before saying so. Any runtime may await it.
+    pub async fn catch_up(&self) {
+        let keys = self.clone();
+        // On the catalog's runtime, because its connections live there.
+        let looked = self.0.catalog.runtime().spawn(async move {
+            let version = keys.version().await.ok();
+            version.is_some() && version == *lock(&keys.0.seen_version)
+        });
+        if !looked.await.unwrap_or(false) {
+            // What the counter says beyond that is for the next look, which sees it once more.
+            self.invalidate_all();
+        }
+    }
+
+    /// One look at the counter of changes.
+    pub(super) async fn look_for_changes(&self) {
+        let Ok(version) = self.version().await else {
+            return;
+        };
+        let seen = *lock(&self.0.seen_version);
+        if seen != Some(version) {
             self.invalidate_all();
             if self.forget_revoked().await.is_err() {
                 // Seen once more the next time.
                 return;
             }
+            *lock(&self.0.seen_version) = Some(version);
         }
-        *seen = Some(version);
         if lock(&self.0.imported).is_none() {
             self.load_imported().await;
         }
+    }
+
+    async fn version(&self) -> Result<i64, CatalogUnavailable> {
+        let catalog = self.0.catalog.clone();
+        let version = async move { catalog.keys_version().await };
+        self.0.ask(version).await
     }
 
     /// Looks which of the known keys are nobody's any more, without waiting for them to be used:

@@ -215,7 +215,7 @@ async fn without_the_catalog_and_known_keys_nothing_comes_in() {
     assert_eq!(fixture.keys.failure(), None);
     fixture.catalog.close().await.unwrap();
     assert_eq!(fixture.keys.failure(), None);
-    fixture.keys.look_for_changes(&mut None).await;
+    fixture.keys.look_for_changes().await;
     let failure = fixture.keys.failure().unwrap();
     assert!(failure.contains("catalog"), "{failure}");
 }
@@ -227,7 +227,7 @@ async fn found_keys_go_on_working_while_the_catalog_is_away() {
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     assert_eq!(keys.find("unknown").await, Ok(None));
     fixture.catalog.close().await.unwrap();
-    keys.look_for_changes(&mut None).await;
+    keys.look_for_changes().await;
     assert_eq!(keys.failure(), None);
     for _ in 0..3 {
         fixture.pass_micros(FOUND_MICROS + RETRY_MICROS);
@@ -257,7 +257,7 @@ async fn a_key_that_was_reset_here_is_dead_at_once() {
         .rotate_project_key(&Actor::system(), id, chosen)
         .await
         .unwrap();
-    keys.invalidate(&fixture.key);
+    keys.catch_up().await;
     assert_eq!(keys.cached(&fixture.key), KeyLookup::Missing);
     assert_eq!(keys.find(&fixture.key).await, Ok(None));
     assert_eq!(keys.find("overlapping").await, Ok(Some(fixture.project)));
@@ -275,8 +275,7 @@ async fn wrong_checksums_need_no_look_up_unless_brought_in_from_elsewhere() {
     let garbage = WRONG_CHECKSUM.replace('a', "b");
     // Until the list of imported keys is known, only the catalog can tell.
     assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Missing);
-    let mut seen = None;
-    keys.look_for_changes(&mut seen).await;
+    keys.look_for_changes().await;
     assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Unknown);
     let id = fixture.project.team_id;
     let imported = Some(WRONG_CHECKSUM.to_owned());
@@ -286,7 +285,7 @@ async fn wrong_checksums_need_no_look_up_unless_brought_in_from_elsewhere() {
         .rotate_project_key(&Actor::system(), id, imported)
         .await
         .unwrap();
-    keys.look_for_changes(&mut seen).await;
+    keys.look_for_changes().await;
     assert_eq!(keys.cached(WRONG_CHECKSUM), KeyLookup::Missing);
     assert_eq!(keys.find(WRONG_CHECKSUM).await, Ok(Some(fixture.project)));
     assert_eq!(keys.cached(&garbage), KeyLookup::Unknown);

@@ -90,7 +90,7 @@ async fn without_the_catalog_first_events_wait_for_the_next_ones() {
     fixture.until_done().await;
     // Nor is it asked when it is known to be away.
     fixture.pass_micros(RETRY_MICROS);
-    keys.look_for_changes(&mut None).await;
+    keys.look_for_changes().await;
     fixture.store_events();
     assert!(!fixture.is_working());
 }
@@ -101,7 +101,8 @@ async fn a_key_that_dies_meanwhile_does_not_come_back() {
     let keys = &fixture.keys;
     assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
     fixture.store_events();
-    keys.invalidate(&fixture.key);
+    keys.invalidate_all();
+    keys.0.found.invalidate(&*fixture.key);
     fixture.until_done().await;
     assert!(fixture.is_noted().await);
     assert!(keys.0.found.get(&*fixture.key).is_none());
