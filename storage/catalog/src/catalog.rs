@@ -1,10 +1,10 @@
 //! The handle to the catalog.
 
-use crate::connect::{Connected, connect};
+use crate::connect::{Absent, Connected, connect};
 use crate::entities::catalog_versions;
 use crate::error::CatalogError;
 use crate::leases::database_now;
-use crate::migrations::migrate;
+use crate::migrations::{is_made, migrate};
 use crate::place::Place;
 #[cfg(feature = "testing")]
 use crate::testing::StatementCount;
@@ -52,8 +52,29 @@ impl Catalog {
     ///
     /// What is wrong with the URL, the file, the server or the schema, and what to do.
     pub async fn open(database_url: &str) -> Result<Self, CatalogError> {
-        let connected = connect(database_url).await?;
+        let connected = connect(database_url, Absent::Make).await?;
         Self::new(connected, Arc::new(SystemClock)).migrated().await
+    }
+
+    /// Opens a catalog that is there, and makes none: no file, and no tables in a database without
+    /// any of ours. One of an earlier version is brought up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::Missing`], and those of [`Catalog::open`].
+    pub async fn open_existing(database_url: &str) -> Result<Self, CatalogError> {
+        let connected = connect(database_url, Absent::Refuse).await?;
+        let catalog = Self::new(connected, Arc::new(SystemClock));
+        let missing = match is_made(&catalog.db, &catalog.place).await {
+            Ok(true) => return catalog.migrated().await,
+            Ok(false) => CatalogError::Missing {
+                place: catalog.place.to_string(),
+            },
+            Err(error) => error,
+        };
+        // The pools would otherwise hold their connections until they are dropped.
+        let _ = catalog.close().await;
+        Err(missing)
     }
 
     /// The same, with another clock, also for what is measured by the database's otherwise.
@@ -65,7 +86,7 @@ impl Catalog {
         database_url: &str,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, CatalogError> {
-        let mut catalog = Self::new(connect(database_url).await?, clock);
+        let mut catalog = Self::new(connect(database_url, Absent::Make).await?, clock);
         catalog.follows_own_clock = true;
         catalog.migrated().await
     }
@@ -96,7 +117,8 @@ impl Catalog {
     /// Writes a schema as old as after `steps` migrations; what is newer must be missing.
     #[cfg(feature = "testing")]
     pub(crate) async fn create_old(database_url: &str, steps: u32) -> Result<Self, CatalogError> {
-        let catalog = Self::new(connect(database_url).await?, Arc::new(SystemClock));
+        let connected = connect(database_url, Absent::Make).await?;
+        let catalog = Self::new(connected, Arc::new(SystemClock));
         migrate(&catalog.writer, &catalog.place, Some(steps)).await?;
         Ok(catalog)
     }

@@ -23,6 +23,7 @@ use sea_orm::{
     ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbErr,
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -53,10 +54,19 @@ pub(crate) struct Connected {
     pub(crate) place: Place,
 }
 
+/// What is done where there is no file yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// It is made, if the URL says so.
+    Make,
+    /// It is an error, whatever the URL says.
+    Refuse,
+}
+
 /// Connects; the schema may still be old or missing.
-pub(crate) async fn connect(database_url: &str) -> Result<Connected, CatalogError> {
+pub(crate) async fn connect(database_url: &str, absent: Absent) -> Result<Connected, CatalogError> {
     if database_url.starts_with("sqlite:") {
-        return connect_sqlite(database_url).await;
+        return connect_sqlite(database_url, absent).await;
     }
     let (options, place) = if let Some(rest) = database_url.strip_prefix("postgresql://") {
         // SeaORM knows the other spelling only.
@@ -77,12 +87,25 @@ pub(crate) async fn connect(database_url: &str) -> Result<Connected, CatalogErro
     })
 }
 
-async fn connect_sqlite(url: &str) -> Result<Connected, CatalogError> {
+async fn connect_sqlite(url: &str, absent: Absent) -> Result<Connected, CatalogError> {
     let place = sqlite_file(url)?;
+    // An empty file is none yet: opening it would write to it.
+    if absent == Absent::Refuse && !has_bytes(&place) {
+        return Err(CatalogError::Missing { place: place.0 });
+    }
     // First, as it makes the file and switches it to the write-ahead journal.
     let writer = open_sqlite(sqlite(url, SQLITE_WRITERS, false), &place).await?;
     let db = open_sqlite(sqlite(url, SQLITE_READERS_MAX, true), &place).await?;
     Ok(Connected { db, writer, place })
+}
+
+fn has_bytes(place: &Place) -> bool {
+    // What cannot be looked at is for SQLite to say.
+    let looked = Path::new(&place.0).metadata();
+    looked.map_or_else(
+        |error| error.kind() != std::io::ErrorKind::NotFound,
+        |file| file.len() > 0,
+    )
 }
 
 /// SQLite does not wait for whoever else switches a new file to the write-ahead journal.

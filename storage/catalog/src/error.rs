@@ -32,6 +32,15 @@ pub enum CatalogError {
         /// What the database says.
         reason: String,
     },
+    /// There is none, where one was expected.
+    #[error(
+        "there is no catalog at {place}; name the folder or the database of a server, which makes \
+         it at its first start (in PostgreSQL `millrace migrate` does, too)"
+    )]
+    Missing {
+        /// The file or server.
+        place: String,
+    },
     /// The file is something else, or damaged.
     #[error(
         "the catalog {place} is not a readable SQLite database: {reason}; restore it from a \

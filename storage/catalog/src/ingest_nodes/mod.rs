@@ -150,6 +150,26 @@ impl Catalog {
         updated.map(drop).map_err(|error| self.error(&error))
     }
 
+    /// Ends a node that may have begun to count by a [`Catalog::register_ingest_node`] whose answer was
+    /// lost, and that took no request. Its log must be empty.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn take_back_ingest_node(&self, name: &str) -> Result<(), CatalogError> {
+        let row = nodes::ActiveModel {
+            state: ActiveValue::Set(NodeState::Stopped),
+            ..Default::default()
+        };
+        let updated = nodes::Entity::update_many()
+            .set(row)
+            .filter(nodes::Column::Name.eq(name))
+            .filter(nodes::Column::State.eq(NodeState::Starting))
+            .exec(&self.writer)
+            .await;
+        updated.map(drop).map_err(|error| self.error(&error))
+    }
+
     /// All nodes there are or were, by name.
     ///
     /// # Errors

@@ -69,6 +69,17 @@ impl MigratorTrait for Migrator {
     }
 }
 
+/// Whether any migration of ours was applied: in a database of somebody else's none was.
+///
+/// # Errors
+///
+/// What the database says; [`CatalogError::NewerSchema`] as [`migrate`].
+pub(crate) async fn is_made(db: &DatabaseConnection, place: &Place) -> Result<bool, CatalogError> {
+    let pending = Migrator::get_pending_migrations_read_only(db).await;
+    let pending = pending.map_err(|error| place.error(&error))?;
+    Ok(pending.len() < Migrator::migrations().len())
+}
+
 /// How many there are, for tests of upgrades.
 #[cfg(feature = "testing")]
 pub(crate) fn migrations_count() -> u32 {

@@ -8,6 +8,7 @@ on_both!(
     many_may_open_an_empty_catalog_at_once,
     every_older_schema_is_upgraded,
     a_newer_schema_is_refused,
+    a_catalog_that_is_there_is_opened_and_brought_up_to_date,
 );
 
 async fn reopening_keeps_everything(database: TestDatabase) {
@@ -189,4 +190,45 @@ async fn sqlite_keeps_what_it_committed_through_a_power_cut() {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_catalog_must_be_there_none_is_made() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = |name: &str| format!("sqlite://{}?mode=rwc", folder.path().join(name).display());
+    std::fs::write(folder.path().join("empty.db"), "").unwrap();
+    let other = TestDatabase::sqlite();
+    let elsewhere = TestDatabase::postgres().await;
+    for database in [&other, &elsewhere] {
+        let foreign = "CREATE TABLE somebody_elses (id BIGINT)";
+        database.execute(foreign).await.unwrap();
+    }
+    let table = [
+        file("catalog.db"),
+        file("no/folder/catalog.db"),
+        file("empty.db"),
+        other.url().to_owned(),
+        elsewhere.url().to_owned(),
+    ];
+    for url in table {
+        let error = Catalog::open_existing(&url).await.unwrap_err();
+        assert!(
+            matches!(error, CatalogError::Missing { .. }),
+            "{url}: {error:?}"
+        );
+        assert!(error.to_string().contains("first start"), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let length = std::fs::metadata(folder.path().join("empty.db")).unwrap();
+    assert_eq!(length.len(), 0);
+    for database in [&other, &elsewhere] {
+        let ours = "SELECT id FROM organizations";
+        assert!(database.execute(ours).await.is_err(), "a table was made");
+    }
+}
+
+async fn a_catalog_that_is_there_is_opened_and_brought_up_to_date(database: TestDatabase) {
+    database.open_old(1).await.unwrap().close().await.unwrap();
+    let catalog = Catalog::open_existing(database.url()).await.unwrap();
+    assert_eq!(catalog.keys_version().await.unwrap(), 0);
 }
