@@ -4,7 +4,7 @@ use crate::config::LogFormat;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging. A `supervised` process is read by its parent.
+/// Starts logging; the filter was checked with the settings. A `supervised` process is read by its parent.
 ///
 /// # Errors
 /// When the filter cannot be read.

@@ -10,10 +10,10 @@ use std::net::{IpAddr, SocketAddr};
 const DNS_PORT: u16 = 53;
 
 /// Without a slash at the end.
-pub(super) fn web_address(url: Option<String>) -> anyhow::Result<Option<String>> {
+pub(super) fn web_address(setting: &str, url: Option<String>) -> anyhow::Result<Option<String>> {
     let Some(url) = url else { return Ok(None) };
     if !url.starts_with("http://") && !url.starts_with("https://") {
-        bail!("admin_public_url is {url:?}; give one such as https://millrace.example");
+        bail!("{setting} is {url:?}; give one such as https://millrace.example");
     }
     Ok(Some(url.trim_end_matches('/').to_owned()))
 }

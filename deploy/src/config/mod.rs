@@ -8,6 +8,7 @@ mod addresses;
 mod file;
 mod settings;
 mod show;
+mod values;
 
 pub use file::{FileError, Layers, load};
 pub use settings::{AckSetting, LogFormat, Settings};
@@ -31,6 +32,8 @@ const LOG_DISK_PERCENT_MAX: u64 = 80;
 const LOG_BYTES_MAX_DEFAULT: u64 = 10 * 1024 * 1024 * 1024;
 /// Below this a log cannot hold two segments.
 const LOG_BYTES_MIN: u64 = 64 * 1024 * 1024;
+/// Below this the embedded ClickHouse has no room for its caches and one insert.
+const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 
 /// Where events are stored.
 #[derive(Clone, Debug)]
@@ -154,10 +157,8 @@ impl Config {
             admin_addr: settings.admin_addr,
             health_addr: settings.health_addr,
             database_url,
-            public_url: settings
-                .public_url
-                .map(|url| url.trim_end_matches('/').to_owned()),
-            admin_public_url: web_address(settings.admin_public_url)?,
+            public_url: web_address("public_url", settings.public_url)?,
+            admin_public_url: web_address("admin_public_url", settings.admin_public_url)?,
             admin_requests_per_minute_max: settings.admin_requests_per_minute_max,
             admin_requests_per_hour_max: settings.admin_requests_per_hour_max,
             ack: settings.ack.into(),
@@ -205,6 +206,7 @@ fn database_url(settings: &Settings, data_dir: &Path) -> anyhow::Result<String> 
 
 fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
     let Some(url) = &settings.clickhouse_url else {
+        must_make_sense(settings)?;
         return Ok(Engine::Embedded {
             listen: settings.clickhouse_addr,
             library: settings.libchdb.clone(),
@@ -230,23 +232,45 @@ fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
     })
 }
 
+/// Checks what is said of the embedded ClickHouse.
+fn must_make_sense(settings: &Settings) -> anyhow::Result<()> {
+    let memory = settings.clickhouse_memory;
+    if memory.as_u64() < CLICKHOUSE_BYTES_MIN {
+        bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");
+    }
+    if settings.clickhouse_password.as_deref() == Some("") {
+        bail!("clickhouse_password is empty; leave it out, and the first start makes one");
+    }
+    if let Some(cluster) = &settings.clickhouse_cluster {
+        bail!(
+            "clickhouse_cluster is {cluster:?}, and the embedded ClickHouse is none; give the server of \
+             that cluster with clickhouse_url"
+        );
+    }
+    Ok(())
+}
+
 fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {
-    match (&settings.smtp_url, &settings.mail_from) {
-        (None, _) => Ok(None),
-        (Some(_), None) => bail!(
-            "smtp_url is set and mail_from is not; give the address that mails come from, such as Millrace <millrace@example.com>"
-        ),
-        (Some(url), Some(from)) => {
-            let mail = MailSettings::new(url, from, None)?;
-            if settings.admin_public_url.is_none() {
-                bail!(
-                    "smtp_url is set and admin_public_url is not; give the address under which \
-                     people reach the organization API, such as https://millrace.example.com: \
-                     links in mails lead there"
-                );
-            }
-            Ok(Some(mail))
-        }
+    let Some(url) = &settings.smtp_url else {
+        return Ok(None);
+    };
+    let mut missing = Vec::new();
+    if settings.mail_from.is_none() {
+        missing.push(
+            "mail_from, the address that mails come from, such as Millrace <millrace@example.com>",
+        );
+    }
+    if settings.admin_public_url.is_none() {
+        missing.push(
+            "admin_public_url, where people reach the organization API, such as \
+             https://millrace.example.com: links in mails lead there",
+        );
+    }
+    let from = settings.mail_from.as_ref();
+    let mail = from.map(|from| MailSettings::new(url, from, None));
+    match mail.transpose()? {
+        Some(mail) if missing.is_empty() => Ok(Some(mail)),
+        _ => bail!("smtp_url is set; give also {}", missing.join("; and ")),
     }
 }
 

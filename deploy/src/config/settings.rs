@@ -1,5 +1,6 @@
 //! The settings as the user writes them: flags, variables and keys of the file.
 
+use super::values::{listen_address, log_filter, size};
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
@@ -46,6 +47,8 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_INGEST_ADDR",
+        value_parser = listen_address,
+        alias = "port",
         default_value = "127.0.0.1:8000",
         value_name = "ADDR"
     )]
@@ -55,6 +58,7 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_ADMIN_ADDR",
+        value_parser = listen_address,
         default_value = "127.0.0.1:8010",
         value_name = "ADDR"
     )]
@@ -64,6 +68,7 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_HEALTH_ADDR",
+        value_parser = listen_address,
         default_value = "127.0.0.1:8011",
         value_name = "ADDR"
     )]
@@ -73,6 +78,7 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_CLICKHOUSE_ADDR",
+        value_parser = listen_address,
         default_value = "127.0.0.1:8123",
         value_name = "ADDR"
     )]
@@ -115,6 +121,7 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_CLICKHOUSE_MEMORY",
+        value_parser = size,
         default_value = "2GiB",
         value_name = "SIZE"
     )]
@@ -282,6 +289,7 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_LOG_BYTES_MAX",
+        value_parser = size,
         value_name = "SIZE"
     )]
     pub log_bytes_max: Option<ByteSize>,
@@ -330,6 +338,7 @@ pub struct Settings {
         long,
         global = true,
         env = "MILLRACE_LOG_LEVEL",
+        value_parser = log_filter,
         default_value = "info,sea_orm_migration=warn",
         value_name = "FILTER"
     )]

@@ -123,6 +123,7 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["--trusted-proxies", "everyone"], "everyone"),
         (vec!["--smtp-url", "smtp://localhost"], "mail_from"),
+        (vec!["--smtp-url", "smtp://localhost"], "admin_public_url"),
         (
             vec![
                 "--smtp-url",
@@ -144,11 +145,46 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--secret-key", "c2hvcnQ="], "openssl"),
         (vec!["--plugin-catalogue", "ftp://h/p"], "plugins.json"),
         (vec!["--proxy-base-name", "no domain"], "no domain"),
+        (vec!["--ingest-addr", "localhost:9000"], "127.0.0.1:9000"),
+        (vec!["--admin-addr", ":9000"], "0.0.0.0:9000"),
+        (vec!["--health-addr", "9000"], "127.0.0.1:9000"),
+        (vec!["--clickhouse-addr", "here"], "127.0.0.1:8000"),
+        (vec!["--port", "9000"], "--ingest-addr"),
+        (vec!["--clickhouse-memory", "lots"], "such as 2GiB"),
+        (vec!["--clickhouse-memory", "2"], "at least 256 MiB"),
+        (vec!["--log-bytes-max", "lots"], "such as 2GiB"),
+        (vec!["--clickhouse-password", ""], "leave it out"),
+        (vec!["--clickhouse-cluster", "c"], "clickhouse_url"),
+        (vec!["--public-url", "events.example.com"], "https://"),
+        (vec!["--admin-public-url", "api.example.com"], "https://"),
     ];
     for (args, needle) in table {
         let output = config("", &[], &args);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
         assert!(text.contains(needle), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn a_log_level_that_there_is_not_is_refused_wherever_it_is_written() {
+    for wrong in ["chatty", "inf o", "", "info,millrace_pipelin=debug"] {
+        let file = format!("log_level = {wrong:?}\n");
+        let table = [
+            config("", &[], &["--log-level", wrong]),
+            config("", &[("MILLRACE_LOG_LEVEL", wrong)], &[]),
+            config(&file, &[], &[]),
+        ];
+        for output in table {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(64), "{wrong:?}: {text}");
+            for needle in ["log", "off, error, warn, info, debug or trace"] {
+                assert!(text.contains(needle), "{wrong:?}: {text}");
+            }
+        }
+    }
+    for right in ["trace", "warn,millrace_pipeline=debug", "info,hyper=off"] {
+        let output = config("", &[("MILLRACE_LOG_LEVEL", right)], &[]);
+        assert!(line_of(&output, "log_level").contains(right), "{output:?}");
     }
 }

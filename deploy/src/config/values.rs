@@ -1,0 +1,140 @@
+//! Values of settings that are read one by one, so that a slip is told with the setting's name wherever
+//! it was written, and nothing is taken for something else.
+
+use bytesize::ByteSize;
+use std::net::SocketAddr;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
+
+/// The crates that this program is built of, by the names that their log lines have.
+const CRATES: &str = include_str!(concat!(env!("OUT_DIR"), "/crates.txt"));
+
+/// An address to listen on.
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let port = text.strip_prefix("localhost").unwrap_or(text);
+    let port = port.strip_prefix(':').unwrap_or(port);
+    let port = port.parse().unwrap_or(8000_u16);
+    Err(format!(
+        "give an address with a port, such as 127.0.0.1:{port} for this machine only, or \
+         0.0.0.0:{port} for all that reach it"
+    ))
+}
+
+/// So many bytes.
+pub(super) fn size(text: &str) -> Result<ByteSize, String> {
+    text.parse()
+        .map_err(|_| "give a size such as 2GiB or 500MiB".to_owned())
+}
+
+/// Which log lines are written: levels, and parts of the program with levels of their own.
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    let directives = text.split(',').map(str::trim);
+    let directives: Vec<_> = directives.filter(|it| !it.is_empty()).collect();
+    let wrong = |what: String| {
+        format!(
+            "{what}; give off, error, warn, info, debug or trace, and behind it parts of the program that \
+             have another level, as in info,millrace_pipeline=debug"
+        )
+    };
+    if directives.is_empty() {
+        return Err(wrong("there is no level in it".to_owned()));
+    }
+    for directive in &directives {
+        check_directive(directive).map_err(wrong)?;
+    }
+    let filter = directives.join(",");
+    let read = EnvFilter::try_new(&filter).map(drop);
+    read.map_err(|error| wrong(error.to_string()))?;
+    Ok(filter)
+}
+
+/// `level`, `target`, `target=level`, and both with a `[span{field=value}]` behind the target.
+fn check_directive(directive: &str) -> Result<(), String> {
+    let (target, level) = match directive.split_once('[') {
+        Some((target, span)) => {
+            let (_, level) = span.rsplit_once(']').unwrap_or_default();
+            (target, level.strip_prefix('='))
+        }
+        None => match directive.split_once('=') {
+            Some((target, level)) => (target, Some(level)),
+            None if is_level(directive) => return Ok(()),
+            None => (directive, None),
+        },
+    };
+    let name = target.split("::").next().unwrap_or_default();
+    if !target.is_empty() && !CRATES.lines().any(|it| it == name) {
+        return Err(match level {
+            None => format!("{target:?} is no level, and no part of this program"),
+            Some(_) => format!("{target:?} is no part of this program"),
+        });
+    }
+    match level {
+        Some(level) if !is_level(level) => Err(format!("{level:?} is no level")),
+        _ => Ok(()),
+    }
+}
+
+fn is_level(text: &str) -> bool {
+    !text.is_empty() && text.parse::<LevelFilter>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_filter_has_levels_and_parts_that_there_are() {
+        let table = [
+            ("info", None),
+            ("WARN", None),
+            ("off", None),
+            ("info,sea_orm_migration=warn", None),
+            ("info, millrace_pipeline=debug", None),
+            ("millrace_ingest::keys=trace", None),
+            ("hyper", None),
+            ("clickhouse=off,error", None),
+            ("warn,millrace_admin[request{method=GET}]=debug", None),
+            ("[request]=debug", None),
+            ("chatty", Some("\"chatty\" is no level")),
+            ("inf o", Some("\"inf o\" is no level")),
+            ("", Some("no level in it")),
+            (" , ", Some("no level in it")),
+            (
+                "info,millrace_pipelin=debug",
+                Some("\"millrace_pipelin\" is no part"),
+            ),
+            (
+                "info,millrace_pipeline=chatty",
+                Some("\"chatty\" is no level"),
+            ),
+            ("info,millrace_pipeline=", Some("\"\" is no level")),
+            ("info;debug", Some("\"info;debug\" is no level")),
+            ("info,nobody[request]=debug", Some("\"nobody\" is no part")),
+        ];
+        for (text, wrong) in table {
+            match (log_filter(text), wrong) {
+                (Ok(_), None) => {}
+                (Err(error), Some(wrong)) => {
+                    assert!(error.contains(wrong), "{text:?}: {error}");
+                    assert!(error.contains("warn, info, debug or trace"), "{error}");
+                }
+                (read, _) => panic!("{text:?}: {read:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_has_a_port_and_is_no_name() {
+        for right in ["127.0.0.1:8000", "0.0.0.0:1", "[::1]:8000"] {
+            listen_address(right).unwrap();
+        }
+        for wrong in ["localhost:9000", ":9000", "9000"] {
+            let told = listen_address(wrong).unwrap_err();
+            assert!(told.contains("127.0.0.1:9000"), "{wrong}: {told}");
+        }
+        listen_address("here").unwrap_err();
+    }
+}
