@@ -9,8 +9,9 @@ use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
 use millrace_admin::mail::Outbox;
 use millrace_admin::plugin_catalogue::PluginCatalogue;
-use millrace_admin::{ApiConfig, Services};
+use millrace_admin::{ApiConfig, KeyCache, Services};
 use millrace_catalog::{Catalog, SecretKey};
+use millrace_ingest::keys::Keys;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -36,11 +37,12 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Listens, and starts the API's thread. The catalog must be migrated.
+    /// Listens, and starts the API's thread. The catalog must be migrated. `keys` are those of ingestion
+    /// in this process, which knows of every change before it is answered.
     ///
     /// # Errors
     /// When the address cannot be listened on, or the system has no room for a thread.
-    pub fn start(config: &Config) -> anyhow::Result<Self> {
+    pub fn start(config: &Config, keys: Option<Keys>) -> anyhow::Result<Self> {
         let secret_key = secret_key::find(config)?;
         let listener = TcpListener::bind(config.admin_addr)?;
         listener.set_nonblocking(true)?;
@@ -53,7 +55,7 @@ impl Admin {
         std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
-                let outcome = serve(&config, secret_key, listener, &answers, stopped);
+                let outcome = serve(&config, secret_key, keys, listener, &answers, stopped);
                 if let Err(error) = &outcome {
                     tracing::error!(error = format!("{error:#}"), "the admin API ended");
                 }
@@ -105,6 +107,7 @@ impl Admin {
 fn serve(
     config: &Config,
     secret_key: SecretKey,
+    keys: Option<Keys>,
     listener: TcpListener,
     catalog_answers: &AtomicBool,
     mut stopped: watch::Receiver<bool>,
@@ -117,7 +120,8 @@ fn serve(
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         let catalog = open::catalog(config).await?;
-        let services = services(config, catalog.clone(), secret_key);
+        let mut services = services(config, catalog.clone(), secret_key);
+        services.key_cache = keys.map(key_cache).unwrap_or_default();
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
         tokio::select! {
@@ -130,6 +134,13 @@ fn serve(
     });
     runtime.shutdown_background();
     outcome
+}
+
+fn key_cache(keys: Keys) -> KeyCache {
+    KeyCache::new(move || {
+        let keys = keys.clone();
+        async move { keys.catch_up().await }
+    })
 }
 
 /// Looks whether the catalog answers, again and again.

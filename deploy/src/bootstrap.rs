@@ -1,28 +1,32 @@
 //! The first start: an organization, a project, an owner and their keys.
+//!
+//! `credentials.json` is written once it can be whole, at the end of a start. Until then the first
+//! personal key is in a file of its own: a crash must not leave a key in the catalog that nobody knows.
 
 use crate::credentials::Credentials;
+use crate::data_dir;
 use anyhow::Context;
 use millrace_catalog::key::PersonalKey;
 use millrace_catalog::{BootstrapOptions, Catalog};
+use std::io::ErrorKind;
 use std::path::Path;
 
-/// Fills an empty catalog and completes the credentials; true when it was this start that did.
-///
-/// The personal key is written to the file before the catalog learns of it: a crash in between
-/// must not leave a key that nobody knows.
+/// Holds the first personal key from before the catalog learns of it until `credentials.json` does.
+const FIRST_KEY_FILE: &str = "first.key";
+
+/// Fills an empty catalog and completes the credentials, of which `is_kept` says that they come from
+/// their file; true when this is the first start, also if an earlier one was cut off.
 ///
 /// # Errors
-/// When the catalog or the file cannot be written.
+/// When the catalog or the key's file cannot be written.
 pub async fn run(
     catalog: &Catalog,
-    path: &Path,
+    dir: &Path,
+    is_kept: bool,
     credentials: &mut Credentials,
 ) -> anyhow::Result<bool> {
-    let file_was_there = path.exists();
-    if !file_was_there {
-        let key = PersonalKey::generate().context("the system gives no random numbers")?;
-        credentials.personal_api_key = key.expose().to_owned();
-        credentials.store(path)?;
+    if !is_kept {
+        credentials.personal_api_key = first_key(dir)?;
     }
     let personal_key = PersonalKey::parse(&credentials.personal_api_key).ok();
     let made = catalog
@@ -31,13 +35,20 @@ pub async fn run(
             ..BootstrapOptions::default()
         })
         .await?;
+    let mut is_first = made.is_some();
     if let Some(made) = &made {
         made.personal_api_key
             .expose()
             .clone_into(&mut credentials.personal_api_key);
-    } else if !file_was_there {
-        // The catalog was filled long ago, and the file deleted since.
-        credentials.personal_api_key.clear();
+    } else if !is_kept {
+        // Made by a start that was cut off; or the catalog was filled long ago, and the file deleted since.
+        is_first = catalog
+            .authenticate(&credentials.personal_api_key)
+            .await?
+            .is_some();
+        if !is_first {
+            credentials.personal_api_key.clear();
+        }
     }
     let projects = catalog.list_projects(None).await?;
     if let Some(first) = projects.first() {
@@ -45,5 +56,33 @@ pub async fn run(
         credentials.team_id = first.id;
         credentials.project_api_key = first.api_token.clone().unwrap_or_default();
     }
-    Ok(made.is_some())
+    Ok(is_first)
+}
+
+/// Says that the credentials are in their file.
+pub fn done(dir: &Path) {
+    let path = dir.join(FIRST_KEY_FILE);
+    if let Err(error) = std::fs::remove_file(&path)
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(
+            "cannot delete {}, which nobody needs any more: {error}",
+            path.display()
+        );
+    }
+}
+
+/// The key that an earlier start was about to give, or a new one.
+fn first_key(dir: &Path) -> anyhow::Result<String> {
+    let path = dir.join(FIRST_KEY_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) if PersonalKey::parse(text.trim()).is_ok() => return Ok(text.trim().to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+    let key = PersonalKey::generate().context("the system gives no random numbers")?;
+    data_dir::replace(&path, key.expose().as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(key.expose().to_owned())
 }

@@ -1,6 +1,7 @@
 //! `credentials.json`: where everything is and the first keys, for local tools.
 //!
-//! It is written anew at every start with the real ports, readable by its owner only. It is the
+//! It is written anew at every start, once the real ports are known, as a whole and readable by its
+//! owner only. It is the
 //! only place where the personal key stays readable; deleting the file forgets it.
 
 use crate::data_dir;

@@ -1,18 +1,66 @@
 //! The data folder: made, checked and held by one process at a time.
 
 use anyhow::{Context, bail};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use std::fs::{DirBuilder, File, OpenOptions, rename};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 /// The right to use a data folder; given back when dropped.
 #[derive(Debug)]
 pub struct DataDirLock {
     _file: File,
+    path: PathBuf,
+    /// Whether the folder was made for it.
+    made_dir: bool,
+}
+
+impl DataDirLock {
+    /// Takes away a folder that was made for this lock, if nothing else is in it.
+    pub fn leave_no_trace(self) {
+        let Some(dir) = self.path.parent().filter(|_| self.made_dir) else {
+            return;
+        };
+        let is_alone = std::fs::read_dir(dir).is_ok_and(|files| files.count() == 1);
+        if is_alone && std::fs::remove_file(&self.path).is_ok() {
+            // Somebody else may have put something there meanwhile.
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+}
+
+/// Takes a folder that this role has used before for this process; `None` if it has not, and then
+/// nothing is made.
+///
+/// # Errors
+/// When it cannot be written, or another process has it.
+pub fn take_used(dir: &Path, role: &str) -> anyhow::Result<Option<DataDirLock>> {
+    if dir.exists() && !dir.is_dir() {
+        bail!(
+            "{} is no folder; give another with --data-dir",
+            dir.display()
+        );
+    }
+    if dir.exists() {
+        let may = Access::WRITE_OK | Access::EXEC_OK;
+        access(dir, may).with_context(|| cannot_write(dir))?;
+    }
+    let is_used = lock_path(dir, role).exists();
+    is_used.then(|| take(dir, role)).transpose()
+}
+
+fn cannot_write(dir: &Path) -> String {
+    format!(
+        "cannot write to the data folder {}; check its owner, or give another with --data-dir",
+        dir.display()
+    )
+}
+
+fn lock_path(dir: &Path, role: &str) -> PathBuf {
+    dir.join(format!("{role}.lock"))
 }
 
 /// Makes the folder where it is missing and takes it for this process. Processes of different
@@ -21,6 +69,7 @@ pub struct DataDirLock {
 /// # Errors
 /// When it cannot be made or written, or another process has it.
 pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
+    let made_dir = !dir.exists();
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -31,12 +80,16 @@ pub fn take(dir: &Path, role: &str) -> anyhow::Result<DataDirLock> {
                 dir.display()
             )
         })?;
-    let path = dir.join(format!("{role}.lock"));
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).with_context(|| {
-        format!("cannot write to the data folder {}; check its owner, or give another with --data-dir", dir.display())
-    })?;
+    let path = lock_path(dir, role);
+    let mut options = OpenOptions::new();
+    let opened = options.create(true).truncate(false).write(true).open(&path);
+    let file = opened.with_context(|| cannot_write(dir))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(DataDirLock { _file: file }),
+        Ok(()) => Ok(DataDirLock {
+            _file: file,
+            path,
+            made_dir,
+        }),
         Err(Errno::WOULDBLOCK) => bail!(
             "another millrace uses the data folder {}; stop it, or give another with --data-dir",
             dir.display()

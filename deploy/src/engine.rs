@@ -5,7 +5,10 @@ use crate::credentials::Credentials;
 use crate::signals;
 use anyhow::{Context, bail};
 use metrics::{counter, describe_counter};
-use millrace_embedded::{EngineOptions, State, Status, Supervisor, SupervisorOptions};
+use millrace_embedded::{
+    EXIT_HOPELESS, EngineError, EngineOptions, LibraryError, State, Status, Supervisor,
+    SupervisorOptions,
+};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::time::Duration;
@@ -104,15 +107,48 @@ async fn count_restarts(mut status: watch::Receiver<Status>) {
 
 async fn chosen_address(supervisor: &Supervisor) -> anyhow::Result<SocketAddr> {
     let mut status = supervisor.status();
-    let up = status.wait_for(|status| matches!(status.state, State::Up { .. } | State::Stopped));
-    let status = tokio::time::timeout(PORT_WAIT, up).await;
-    match status
-        .context("the embedded ClickHouse does not come up; see the log")?
-        .map(|status| status.state)
+    let is_settled = |status: &Status| {
+        let settled = [State::Stopped, State::Failed];
+        matches!(status.state, State::Up { .. }) || settled.contains(&status.state)
+    };
+    let settled = tokio::time::timeout(PORT_WAIT, status.wait_for(is_settled)).await;
+    if let Ok(Ok(status)) = settled
+        && let State::Up { address, .. } = status.state
     {
-        Ok(State::Up { address, .. }) => Ok(address),
-        _ => bail!("the embedded ClickHouse does not come up; see the log"),
+        return Ok(address);
     }
+    match why_hopeless(supervisor) {
+        Some(reason) => bail!(reason),
+        None => bail!("the embedded ClickHouse does not come up; see the log"),
+    }
+}
+
+/// Waits until it is known that the engine can never start.
+pub async fn hopeless(mut status: watch::Receiver<Status>) {
+    let failed = status.wait_for(|status| status.state == State::Failed);
+    if failed.await.is_err() {
+        // It was stopped.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Why the engine can never start; `None` unless that is known.
+pub fn why_hopeless(supervisor: &Supervisor) -> Option<String> {
+    let status = supervisor.status();
+    let status = status.borrow();
+    let words = status.last_words.as_deref().unwrap_or_default();
+    let reason = words.strip_prefix("millrace: ").unwrap_or(words);
+    (status.state == State::Failed)
+        .then(|| format!("the embedded ClickHouse cannot start: {reason}"))
+}
+
+/// The status with which the supervised engine ends, by which its parent knows whether to try again.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    let is_hopeless = error.is::<LibraryError>()
+        || error
+            .downcast_ref::<EngineError>()
+            .is_some_and(EngineError::is_hopeless);
+    if is_hopeless { EXIT_HOPELESS } else { 1 }
 }
 
 /// The configured password, else the one of earlier starts, else a new one.
@@ -147,8 +183,6 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
     if let Some(parent) = parent {
         millrace_embedded::end_with_parent(parent)?;
     }
-    std::fs::create_dir_all(&config.data_dir)
-        .with_context(|| format!("cannot make the data folder {}", config.data_dir.display()))?;
     let path = config.credentials_path();
     let mut credentials = Credentials::load(&path)?.unwrap_or_default();
     ensure_password(config, &mut credentials)?;

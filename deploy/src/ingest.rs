@@ -27,6 +27,8 @@ const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// How long shipping may take, when the grace period is over, to note what it has done.
 const LAST_NOTES_TIME: Duration = Duration::from_secs(1);
+/// How long the catalog may take to hear that this node has ended, when the grace period is over.
+const FAREWELL_TIME_MIN: Duration = Duration::from_secs(1);
 /// How long to wait before the catalog is asked again to note this node.
 const REGISTER_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest and longest wait between two tries to make the tables.
@@ -63,6 +65,7 @@ impl Accepting {
     /// it waits; `None` if it was asked to stop meanwhile.
     pub async fn start(
         config: &Config,
+        keys: Keys,
         catalog: &Catalog,
         readiness: &Readiness,
         stop: &mut Stop,
@@ -85,14 +88,17 @@ impl Accepting {
         room::watch(config, pipeline.clone());
         let log = pipeline.clone();
         readiness.require("log", move || log.failure());
-        let keys = Keys::new(catalog.clone());
         tokio::spawn(keys.clone().watch_changes());
         let known = keys.clone();
         readiness.require("catalog", move || known.failure());
         let node_name = data_dir::node_name(&config.data_dir)?;
         // Before the first request, as exports could otherwise pass what it brings.
         let Some(node) = register(catalog, &node_name, stop).await else {
+            let is_empty = pipeline.is_all_shipped();
             finish_commits(running).await?;
+            if is_empty {
+                forget_tries(catalog, &node_name).await;
+            }
             return Ok(None);
         };
         let arrivals = node.arrivals();
@@ -114,7 +120,7 @@ impl Accepting {
         let server = match Server::start(server_config(config), deps) {
             Ok(server) => server,
             Err(error) => {
-                node.stop().await;
+                node.stop(FAREWELL_TIME_MIN).await;
                 bail!("{error}, or give another address with --ingest-addr")
             }
         };
@@ -138,11 +144,11 @@ impl Accepting {
     ///
     /// # Errors
     /// When a commit thread panicked.
-    pub async fn stop(self) -> anyhow::Result<()> {
+    pub async fn stop(self, grace: Duration) -> anyhow::Result<()> {
         self.server.run(std::future::ready(())).await;
         finish_commits(self.running).await?;
         self.allowances.stop().await;
-        self.node.stop().await;
+        self.node.stop(grace.max(FAREWELL_TIME_MIN)).await;
         Ok(())
     }
 
@@ -238,6 +244,7 @@ impl Ingest {
             at.elapsed().saturating_sub(drain)
         });
         let left = grace.saturating_sub(passed);
+        let end = Instant::now() + left;
         stop_shippers.send_replace(Some(left));
         let shipped = async { while shippers.join_next().await.is_some() {} };
         if tokio::time::timeout(left + LAST_NOTES_TIME, shipped)
@@ -248,7 +255,8 @@ impl Ingest {
                 "not everything was shipped in time; the rest ships after the next start"
             );
         }
-        node.stop().await;
+        let left = end.saturating_duration_since(Instant::now());
+        node.stop(left.max(FAREWELL_TIME_MIN)).await;
         Ok(())
     }
 }
@@ -278,6 +286,13 @@ async fn register(catalog: &Catalog, name: &str, stop: &mut Stop) -> Option<Node
             () = stop.asked() => return None,
         }
     }
+}
+
+/// Takes back what a try to register may have left that failed after all. Nobody is told if that
+/// fails, too: the catalog is known to be away.
+async fn forget_tries(catalog: &Catalog, name: &str) {
+    let left = catalog.take_back_ingest_node(name);
+    let _ = tokio::time::timeout(FAREWELL_TIME_MIN, left).await;
 }
 
 /// This machine, for people who look at a list of nodes; empty where it cannot be told.

@@ -5,6 +5,7 @@
 //! | `cli`, `config` | what the user asked for |
 //! | `serve` | the modes that stay: serve, ingest, admin, clickhouse |
 //! | `ingest`, `admin`, `engine` | their parts |
+//! | `preflight` | what has to be right before a start makes anything |
 //! | `commands` | the operator's tools |
 //! | `credentials`, `logging`, `data_dir` | what every mode needs |
 //! | `nodes` | which node holds exports up, as metrics |
@@ -27,6 +28,7 @@ mod logging;
 mod nodes;
 mod open;
 mod persons;
+mod preflight;
 mod room;
 mod secret_key;
 mod serve;
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
     };
     match run(&cli, &config, &layers) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if supervised => fail(engine::exit_code(&error), &format!("{error:#}")),
         Err(error) => fail(1, &format!("{error:#}")),
     }
 }

@@ -18,14 +18,41 @@ pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
     runtime.block_on(future)
 }
 
-/// The catalog, migrated.
+/// Opens the catalog of a server, migrated; nothing is made where there is none.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// When there is none, or it cannot be opened.
 pub async fn catalog(config: &Config) -> anyhow::Result<Catalog> {
-    Catalog::open(&config.database_url)
-        .await
-        .context("cannot open the catalog")
+    let opened = Catalog::open_existing(&config.database_url).await;
+    opened.context("cannot open the catalog")
+}
+
+/// Opens the catalog as [`catalog`] does, and makes it if need be: for those whose it is.
+///
+/// # Errors
+/// When it cannot be opened or made.
+pub async fn catalog_or_make(config: &Config) -> anyhow::Result<Catalog> {
+    let opened = Catalog::open(&config.database_url).await;
+    opened.context("cannot open the catalog")
+}
+
+/// Runs a command on the catalog of a server, and leaves its folder as it was otherwise.
+///
+/// # Errors
+/// As [`catalog`], and what the command says.
+pub fn on_catalog<T>(
+    config: &Config,
+    command: impl AsyncFnOnce(&Catalog) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    block_on(async {
+        let catalog = catalog(config).await?;
+        let done = command(&catalog).await;
+        // SQLite's journal goes back into its file with the last connection.
+        if let Err(error) = catalog.close().await {
+            tracing::debug!("the catalog was not closed well: {error}");
+        }
+        done
+    })
 }
 
 /// How ClickHouse is reached: as configured, or as a running server wrote it down.

@@ -23,6 +23,17 @@ pub fn find(config: &Config) -> anyhow::Result<SecretKey> {
     }
 }
 
+/// Looks whether the key of this installation can be used, if there is one already.
+///
+/// # Errors
+/// As [`find`].
+pub fn check(config: &Config) -> anyhow::Result<()> {
+    match &config.secret_key {
+        Some(_) => Ok(()),
+        None => read(&config.data_dir.join(FILE)).map(drop),
+    }
+}
+
 /// Makes another key the one of this installation; `reseal` is given it with the one before,
 /// and seals all secrets with it. A crash in between leaves both, and is mended by doing it again.
 ///
@@ -32,7 +43,13 @@ pub fn rotate(
     dir: &Path,
     reseal: impl FnOnce(&SecretKey) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let before = kept(dir)?;
+    let before = read(&dir.join(FILE))?.with_context(|| {
+        format!(
+            "there is no {FILE} in {}: name the folder of a server with --data-dir; the first start \
+             of the organization API makes the key",
+            dir.display()
+        )
+    })?;
     let both = if before.is_alone() {
         before
             .successor()
@@ -68,15 +85,23 @@ fn written(dir: &Path, key: &SecretKey) -> std::io::Result<PathBuf> {
 
 fn kept(dir: &Path) -> anyhow::Result<SecretKey> {
     let path = dir.join(FILE);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => SecretKey::parse(&text).with_context(|| {
+    match read(&path)? {
+        Some(key) => Ok(key),
+        None => make(dir, &path),
+    }
+}
+
+/// `None` when there is no such file.
+fn read(path: &Path) -> anyhow::Result<Option<SecretKey>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => SecretKey::parse(&text).map(Some).with_context(|| {
             format!(
                 "{} holds no key; put it back from a backup, or move it away and give the secrets \
                  of all destinations anew",
                 path.display()
             )
         }),
-        Err(error) if error.kind() == ErrorKind::NotFound => make(dir, &path),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }

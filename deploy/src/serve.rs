@@ -8,15 +8,18 @@ use crate::exports::Exports;
 use crate::ingest::{Accepting, Ingest};
 use crate::persons::Persons;
 use crate::signals::Stop;
-use crate::{bootstrap, data_dir, engine, open};
-use anyhow::{Context, bail};
+use crate::{bootstrap, data_dir, engine, open, preflight};
+use anyhow::{Context, anyhow, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use millrace_catalog::Catalog;
 use millrace_embedded::Supervisor;
+use millrace_ingest::keys::Keys;
 use millrace_ingest::{HealthServer, Readiness};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
 
 /// Threads for everything that is not a request: shipping, lookups.
 const BACKGROUND_THREADS: usize = 2;
@@ -65,12 +68,19 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
         let _context = runtime.enter();
         Stop::listen()
     };
-    let _lock = data_dir::take(
-        &config.data_dir,
-        if parts.ingest { "millrace" } else { "admin" },
-    )?;
+    let role = if parts.ingest { "millrace" } else { "admin" };
+    // First, as who has the folder has the addresses, too.
+    let lock = data_dir::take_used(&config.data_dir, role)?;
+    preflight::check(config, parts)?;
+    let lock = match lock {
+        Some(lock) => lock,
+        None => data_dir::take(&config.data_dir, role)?,
+    };
     let prometheus = recorder()?;
     let outcome = runtime.block_on(until_stopped(config, parts, prometheus, stop));
+    if outcome.is_err() {
+        lock.leave_no_trace();
+    }
     // Whatever still waits must not keep the process: what matters is on disk.
     runtime.shutdown_background();
     outcome
@@ -99,7 +109,8 @@ pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
     let path = config.credentials_path();
     let Some(credentials) = Credentials::load(&path)? else {
         bail!(
-            "{} is not there, and the personal key was kept nowhere else; `millrace keys create --user EMAIL` makes another",
+            "there is no {}; start the server first, or name its folder with --data-dir. A personal key that was kept \
+             there is known nowhere else: `millrace keys create --user EMAIL` makes another",
             path.display()
         )
     };
@@ -127,9 +138,12 @@ struct Opened {
 
 impl Opened {
     async fn new(config: &Config, path: &Path) -> anyhow::Result<Self> {
-        let catalog = open::catalog(config).await?;
-        let mut credentials = Credentials::load(path)?.unwrap_or_default();
-        let is_first_start = bootstrap::run(&catalog, path, &mut credentials).await?;
+        let kept = Credentials::load(path)?;
+        let is_kept = kept.is_some();
+        let mut credentials = kept.unwrap_or_default();
+        let catalog = open::catalog_or_make(config).await?;
+        let is_first_start =
+            bootstrap::run(&catalog, &config.data_dir, is_kept, &mut credentials).await?;
         Ok(Self {
             catalog,
             credentials,
@@ -158,13 +172,14 @@ impl Up {
         } = opened;
         let readiness = Readiness::new();
         let health = HealthServer::start(config.health_addr, readiness.clone(), prometheus)
-            .with_context(|| cannot_listen(config.health_addr, "--health-addr"))?;
+            .with_context(|| preflight::cannot_listen(config.health_addr, "--health-addr"))?;
         credentials.health_url = format!("http://{}", health.addr());
         let (mut admin, mut engine, mut ingest) = (None, None, None);
+        let keys = Keys::new(catalog.clone());
         if parts.admin {
-            make_export_root(config)?;
-            let started = Admin::start(config)
-                .with_context(|| cannot_listen(config.admin_addr, "--admin-addr"))?;
+            let here = parts.ingest.then(|| keys.clone());
+            let started = Admin::start(config, here)
+                .with_context(|| preflight::cannot_listen(config.admin_addr, "--admin-addr"))?;
             credentials.admin_url = format!("http://{}", started.addr());
             // Beside ingestion it is not asked for: events come in without the API.
             if !parts.ingest {
@@ -173,7 +188,8 @@ impl Up {
             admin = Some(started);
         }
         if parts.ingest {
-            let begun = take_events(config, &catalog, &readiness, &mut credentials, stop).await?;
+            let accepting = Accepting::start(config, keys, &catalog, &readiness, stop).await?;
+            let begun = take_events(config, accepting, &mut credentials, stop).await?;
             let Some((shipping, found)) = begun else {
                 if let Some(admin) = admin {
                     admin.stop().await?;
@@ -217,6 +233,7 @@ impl Up {
         path: &Path,
     ) -> anyhow::Result<()> {
         credentials.store(path)?;
+        bootstrap::done(&config.data_dir);
         if self.admin.is_some() {
             if config.export_runs_max > 0 {
                 self.exports = exports(config)?;
@@ -240,6 +257,16 @@ impl Up {
             engine,
             _health,
         } = self;
+        let status = engine.as_ref().map(Supervisor::status);
+        let stop = async {
+            match status {
+                None => stop.await,
+                Some(status) => tokio::select! {
+                    () = stop => {}
+                    () = engine::hopeless(status) => {}
+                },
+            }
+        };
         let outcome = match (ingest, &mut admin) {
             (Some(ingest), _) => ingest.until_the_end(config, stop).await,
             (None, Some(admin)) => tokio::select! {
@@ -263,22 +290,17 @@ impl Up {
             admin.stop().await?;
         }
         if let Some(engine) = engine {
+            let reason = engine::why_hopeless(&engine);
             tokio::task::spawn_blocking(|| engine.stop())
                 .await
                 .context("the supervisor panicked")?;
+            if let Some(reason) = reason {
+                return Err(anyhow!(reason));
+            }
         }
         tracing::info!("stopped");
         Ok(())
     }
-}
-
-/// Makes the folder that exports to files stay in: whoever named it wants it to be there.
-fn make_export_root(config: &Config) -> anyhow::Result<()> {
-    let Some(root) = &config.export_root else {
-        return Ok(());
-    };
-    std::fs::create_dir_all(root)
-        .with_context(|| format!("cannot make export_root, {}", root.display()))
 }
 
 /// Runs batch exports where ClickHouse is known.
@@ -304,29 +326,34 @@ fn persons(config: &Config) -> anyhow::Result<Option<Persons>> {
         .transpose()
 }
 
-/// Takes events, and ships them once it is known where to; `None` if it was asked to stop meanwhile.
+/// Ships what comes in once it is known where to; `None` if it was asked to stop before.
 async fn take_events(
     config: &Config,
-    catalog: &Catalog,
-    readiness: &Readiness,
+    accepting: Option<Accepting>,
     credentials: &mut Credentials,
     stop: &mut Stop,
 ) -> anyhow::Result<Option<(Ingest, Option<Supervisor>)>> {
-    let Some(accepting) = Accepting::start(config, catalog, readiness, stop).await? else {
+    let Some(accepting) = accepting else {
         return Ok(None);
     };
     credentials.ingest_url = public_url(config, accepting.addr());
+    let grace = Duration::from_secs(config.grace_seconds);
     // Requests are answered by now.
-    let found = tokio::select! {
-        found = engine::start(config, credentials) => found.map(Some),
-        () = stop.asked() => Ok(None),
+    let found = {
+        let mut starting = pin!(engine::start(config, &mut *credentials));
+        let found = tokio::select! {
+            found = &mut starting => found.map(Some),
+            () = stop.asked() => Ok(None),
+        };
+        let Ok(Some(engine)) = found else {
+            // So that nobody waits for this node, unless it took something. Before the engine ends, which
+            // may take its time, or be cut short by whoever has no more of it.
+            accepting.stop(grace).await?;
+            return found.map(|_| None);
+        };
+        engine
     };
-    if let Ok(Some(engine)) = found {
-        return Ok(Some((accepting.ship(config, credentials), engine)));
-    }
-    // So that nobody waits for this node, unless it took something.
-    accepting.stop().await?;
-    found.map(|_| None)
+    Ok(Some((accepting.ship(config, credentials), found)))
 }
 
 fn recorder() -> anyhow::Result<PrometheusHandle> {
@@ -347,8 +374,4 @@ fn public_url(config: &Config, addr: SocketAddr) -> String {
         .public_url
         .clone()
         .unwrap_or_else(|| format!("http://{addr}"))
-}
-
-fn cannot_listen(addr: SocketAddr, flag: &str) -> String {
-    format!("cannot listen on {addr}; give another address with {flag}")
 }

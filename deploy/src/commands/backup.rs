@@ -57,6 +57,12 @@ pub struct Restore {
 pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
     only_embedded(config)?;
     let to = std::path::absolute(&backup.to)?;
+    must_be_a_server(&config.data_dir)?;
+    // Before anything is made: whether ClickHouse answers.
+    open::block_on(async {
+        let answered = open::clickhouse(config)?.ping().await;
+        answered.map_err(|error| open::explained(config, error))
+    })?;
     let mut builder = DirBuilder::new();
     let made = builder.mode(0o700).create(&to);
     made.with_context(|| {
@@ -70,8 +76,10 @@ pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
         let asked = clickhouse.backup(text(&to.join("clickhouse"))?).await;
         let id = asked.map_err(|error| open::explained(config, error))?;
         until_copied(&clickhouse, id).await?;
+        must_hold(&to, "clickhouse")?;
         let catalog = open::catalog(config).await?;
         catalog.copy_to(text(&to.join("catalog.db"))?).await?;
+        catalog.close().await?;
         keep(&config.data_dir, &to)?;
         make_durable(&to)?;
         let version = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -95,6 +103,9 @@ pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
             "{} holds no whole backup; give a folder that `millrace backup` called whole",
             from.display()
         );
+    }
+    for part in ["clickhouse", "catalog.db"] {
+        must_hold(&from, part)?;
     }
     let data_dir = &config.data_dir;
     if fs::read_dir(data_dir).is_ok_and(|mut files| files.next().is_some()) {
@@ -132,6 +143,40 @@ pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
     read.with_context(|| format!("{} is not whole; delete it", data_dir.display()))?;
     crate::print(&format!("{} has what the backup had.", data_dir.display()));
     Ok(())
+}
+
+/// The folder of a server has both halves of what a backup is of; that of `millrace clickhouse` alone has
+/// no catalog, which is elsewhere.
+fn must_be_a_server(data_dir: &Path) -> anyhow::Result<()> {
+    let has = |name: &str| data_dir.join(name).exists();
+    let dir = data_dir.display();
+    match (has("catalog.db"), has("clickhouse")) {
+        (true, true) => Ok(()),
+        (true, false) => bail!(
+            "{dir} has no ClickHouse: its server sends to another one, which has the events; back that up \
+             with its own tools, then this folder's catalog.db (see \"Back up and restore\" in RUNBOOK.md)"
+        ),
+        (false, true) => bail!(
+            "{dir} has no catalog.db: it is the folder of `millrace clickhouse`, and organizations, projects \
+             and keys are with the servers that send there; back it up with `BACKUP DATABASE millrace TO \
+             File('...')`, then the catalog (see \"A ClickHouse of its own\" in RUNBOOK.md)"
+        ),
+        (false, false) => bail!(
+            "{dir} has neither catalog.db nor a ClickHouse: name the folder of a server with --data-dir"
+        ),
+    }
+}
+
+/// A backup lacks something if a part of it is not where it was to be written: ClickHouse may be on
+/// another machine, or somebody has taken it away.
+fn must_hold(backup: &Path, part: &str) -> anyhow::Result<()> {
+    if backup.join(part).exists() {
+        return Ok(());
+    }
+    bail!(
+        "{} is not whole: there is no {part} in it",
+        backup.display()
+    )
 }
 
 fn only_embedded(config: &Config) -> anyhow::Result<()> {

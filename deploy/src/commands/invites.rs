@@ -37,9 +37,8 @@ pub struct Create {
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let Command::Create(create) = command;
-    open::block_on(async {
-        let catalog = open::catalog(config).await?;
-        let id = create.organization.id(&catalog).await?;
+    open::on_catalog(config, async |catalog| {
+        let id = create.organization.id(catalog).await?;
         let new = NewInvite {
             first_name: create.first_name.clone(),
             level: create.level,

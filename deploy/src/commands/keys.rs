@@ -64,13 +64,10 @@ pub struct Create {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::block_on(async {
-        let catalog = open::catalog(config).await?;
-        match command {
-            Command::Create(create) => create_key(&catalog, create).await,
-            Command::List => list(&catalog).await,
-            Command::Revoke { key } => revoke(&catalog, key).await,
-        }
+    open::on_catalog(config, async |catalog| match command {
+        Command::Create(create) => create_key(catalog, create).await,
+        Command::List => list(catalog).await,
+        Command::Revoke { key } => revoke(catalog, key).await,
     })
 }
 

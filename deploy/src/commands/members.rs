@@ -53,13 +53,10 @@ pub struct Which {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::block_on(async {
-        let catalog = open::catalog(config).await?;
-        match command {
-            Command::List { organization } => list(&catalog, organization).await,
-            Command::SetLevel { which, level } => set_level(&catalog, which, *level).await,
-            Command::Remove { which } => remove(&catalog, which).await,
-        }
+    open::on_catalog(config, async |catalog| match command {
+        Command::List { organization } => list(catalog, organization).await,
+        Command::SetLevel { which, level } => set_level(catalog, which, *level).await,
+        Command::Remove { which } => remove(catalog, which).await,
     })
 }
 

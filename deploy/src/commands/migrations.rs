@@ -80,13 +80,10 @@ impl From<State> for MigrationState {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::block_on(async {
-        let catalog = open::catalog(config).await?;
-        match command {
-            Command::List { state } => list(&catalog, *state).await,
-            Command::Approve(approve) => allow(&catalog, approve).await,
-            Command::Reject { id, note } => reject(&catalog, *id, note.clone()).await,
-        }
+    open::on_catalog(config, async |catalog| match command {
+        Command::List { state } => list(catalog, *state).await,
+        Command::Approve(approve) => allow(catalog, approve).await,
+        Command::Reject { id, note } => reject(catalog, *id, note.clone()).await,
     })
 }
 

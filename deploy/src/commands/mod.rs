@@ -24,7 +24,12 @@ use anyhow::Context;
 /// When a database cannot be reached or refuses.
 pub fn migrate(config: &Config) -> anyhow::Result<()> {
     open::block_on(async {
-        open::catalog(config).await?;
+        // A database in PostgreSQL is there before its tables are; a file of SQLite is a server's to make.
+        let catalog = match config.database_url.starts_with("sqlite:") {
+            true => open::catalog(config).await?,
+            false => open::catalog_or_make(config).await?,
+        };
+        catalog.close().await?;
         open::clickhouse(config)?
             .migrate()
             .await

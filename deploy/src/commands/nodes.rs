@@ -37,12 +37,9 @@ pub struct Forget {
 /// # Errors
 /// When the catalog cannot be opened, or the node is not one to forget.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::block_on(async {
-        let catalog = open::catalog(config).await?;
-        match command {
-            Command::List => list(&catalog).await,
-            Command::Forget(which) => forget(&catalog, which).await,
-        }
+    open::on_catalog(config, async |catalog| match command {
+        Command::List => list(catalog).await,
+        Command::Forget(which) => forget(catalog, which).await,
     })
 }
 

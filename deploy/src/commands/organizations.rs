@@ -77,31 +77,27 @@ impl Chosen {
 /// # Errors
 /// When the catalog cannot be opened or refuses.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
-    open::block_on(async {
-        match command {
-            Command::Create { name, owner } => create(config, name, owner.as_deref()).await,
-            Command::List => list(config).await,
-            Command::Features {
-                organization,
-                on,
-                off,
-                plugins_access_level,
-            } => {
-                let catalog = open::catalog(config).await?;
-                let id = organization.id(&catalog).await?;
-                if let Some(level) = plugins_access_level {
-                    let actor = Actor::command_line();
-                    let set = catalog.set_plugins_access_level(&actor, id, *level);
-                    set.await.context("nothing changed")?;
-                }
-                features(&catalog, id, on, off).await
+    open::on_catalog(config, async |catalog| match command {
+        Command::Create { name, owner } => create(catalog, name, owner.as_deref()).await,
+        Command::List => list(catalog).await,
+        Command::Features {
+            organization,
+            on,
+            off,
+            plugins_access_level,
+        } => {
+            let id = organization.id(catalog).await?;
+            if let Some(level) = plugins_access_level {
+                let actor = Actor::command_line();
+                let set = catalog.set_plugins_access_level(&actor, id, *level);
+                set.await.context("nothing changed")?;
             }
+            features(catalog, id, on, off).await
         }
     })
 }
 
-async fn create(config: &Config, name: &str, owner: Option<&str>) -> anyhow::Result<()> {
-    let catalog = open::catalog(config).await?;
+async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::Result<()> {
     let owner_id = match owner {
         Some(email) => {
             let user = catalog.user_by_email(email).await?;
@@ -139,8 +135,7 @@ async fn create(config: &Config, name: &str, owner: Option<&str>) -> anyhow::Res
     Ok(())
 }
 
-async fn list(config: &Config) -> anyhow::Result<()> {
-    let catalog = open::catalog(config).await?;
+async fn list(catalog: &Catalog) -> anyhow::Result<()> {
     let organizations = catalog.list_organizations().await?;
     let rows = organizations.into_iter().map(|organization| {
         [

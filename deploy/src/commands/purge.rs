@@ -61,7 +61,9 @@ async fn orphans(config: &Config, clickhouse: &ClickHouse) -> anyhow::Result<Vec
     let stored = stored
         .map_err(|error| open::explained(config, error))
         .context("cannot read which projects have events")?;
-    let projects = open::catalog(config).await?.list_projects(None).await?;
+    let catalog = open::catalog(config).await?;
+    let projects = catalog.list_projects(None).await?;
+    catalog.close().await?;
     if projects.is_empty() {
         bail!(
             "the catalog has no projects, so this may be the wrong catalog; \

@@ -178,11 +178,8 @@ fn mended(event: &RejectedEvent, set: &[(String, Value)]) -> anyhow::Result<Map<
 }
 
 fn project_key(config: &Config, team_id: i64) -> anyhow::Result<String> {
-    let project = open::block_on(async {
-        Ok(open::catalog(config)
-            .await?
-            .project(TeamId(team_id))
-            .await?)
+    let project = open::on_catalog(config, async |catalog| {
+        Ok(catalog.project(TeamId(team_id)).await?)
     })?;
     project
         .and_then(|project| project.api_token)

@@ -23,15 +23,18 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let Command::Rotate = command;
     match &config.secret_key {
         Some(key) => reseal(config, key)?,
-        None => secret_key::rotate(&config.data_dir, |key| reseal(config, key))?,
+        None => {
+            // Before the key is another one.
+            open::on_catalog(config, async |_| Ok(()))?;
+            secret_key::rotate(&config.data_dir, |key| reseal(config, key))?;
+        }
     }
     crate::print("Restart the servers of this catalog: they know the key from before only.");
     Ok(())
 }
 
 fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
-    open::block_on(async {
-        let catalog = open::catalog(config).await?;
+    open::on_catalog(config, async |catalog| {
         let count = catalog.reseal_secrets(key).await?;
         crate::print(&format!("The secrets of {count} exports have another key."));
         Ok(())

@@ -1,9 +1,15 @@
 //! Starts that cannot succeed say why in one sentence and end with a number that is not 0.
 
-use crate::server::{Server, millrace, on_own_ports};
+use crate::nodes::states;
+use crate::server::{Server, eventually, free_address, millrace, on_own_ports};
+use millrace_catalog::NodeState;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::json;
+use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// Starts `serve` where it must fail.
@@ -14,6 +20,22 @@ fn refused(dir: &TempDir, args: &[&str]) -> Output {
         .unwrap();
     assert!(!output.status.success(), "it started: {output:?}");
     output
+}
+
+/// A mode on ports of its own, but for what is given.
+fn with(mode: &str, data_dir: &Path, given: &[&str]) -> Command {
+    let mut command = millrace();
+    command
+        .arg(mode)
+        .arg("--data-dir")
+        .arg(data_dir)
+        .args(given);
+    let flags = ["ingest", "admin", "health", "clickhouse"];
+    let flags = flags.map(|name| format!("--{name}-addr"));
+    for flag in flags.iter().filter(|flag| !given.contains(&flag.as_str())) {
+        command.args([flag, "127.0.0.1:0"]);
+    }
+    command
 }
 
 /// The last line of what it said; everything before it is log.
@@ -44,24 +66,7 @@ fn a_busy_port_is_named_with_its_flag() {
         "--clickhouse-addr",
     ] {
         let dir = TempDir::new().unwrap();
-        // A flag given twice: the later one counts.
-        let args = [flag, &addr];
-        let output = millrace()
-            .args(["serve", "--data-dir", dir.path().to_str().unwrap()])
-            .args(
-                [
-                    "--ingest-addr",
-                    "--admin-addr",
-                    "--health-addr",
-                    "--clickhouse-addr",
-                ]
-                .iter()
-                .filter(|other| **other != flag)
-                .flat_map(|other| [*other, "127.0.0.1:0"]),
-            )
-            .args(args)
-            .output()
-            .unwrap();
+        let output = with("serve", dir.path(), &[flag, &addr]).output().unwrap();
         let text = sentence(&output);
         assert!(!output.status.success(), "{flag}: {output:?}");
         assert!(
@@ -119,7 +124,7 @@ fn a_data_folder_that_is_a_file_is_named() {
         .args(["serve", "--data-dir", file])
         .output()
         .unwrap();
-    assert!(!output.status.success());
+    assert_eq!(output.status.code(), Some(1));
     let text = sentence(&output);
     assert!(text.contains(file) && text.contains("--data-dir"), "{text}");
 }
@@ -140,4 +145,106 @@ fn an_unreadable_data_folder_is_named() {
     std::fs::set_permissions(dir.path().join("log"), PermissionsExt::from_mode(0o000)).unwrap();
     let text = sentence(&refused(&dir, &[]));
     assert!(text.contains("log"), "{text}");
+}
+
+/// A library of this machine that is not the engine.
+pub fn another_library() -> PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut files = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5));
+    let libc = files.find(|file| file.contains("/libc.so") || file.contains("/libc-"));
+    libc.expect("the C library of this process").into()
+}
+
+#[test]
+fn an_engine_that_can_never_start_ends_the_server_with_the_reason() {
+    let another = another_library();
+    let another = another.to_str().unwrap();
+    let table = [
+        ("/etc/passwd", "is no library"),
+        ("/nonexistent/libchdb.so", "does not exist"),
+        (another, "is not the engine version"),
+    ];
+    for (library, why) in table {
+        for mode in ["serve", "ingest", "clickhouse"] {
+            for address in ["127.0.0.1:0".to_owned(), free_address().to_string()] {
+                let dir = TempDir::new().unwrap();
+                let data_dir = dir.path().join("data");
+                let output = with(mode, &data_dir, &["--clickhouse-addr", &address])
+                    .env("MILLRACE_LIBCHDB", library)
+                    .output()
+                    .unwrap();
+                let text = sentence(&output);
+                assert_eq!(output.status.code(), Some(1), "{mode} {library}: {text}");
+                let names = [library, why, "MILLRACE_LIBCHDB"];
+                assert!(names.iter().all(|it| text.contains(it)), "{mode}: {text}");
+                // Of what can be told before it is loaded nothing is left; of the rest no node that
+                // exports would wait for.
+                if library == another && mode != "clickhouse" {
+                    assert_eq!(states(&data_dir), [NodeState::Stopped]);
+                } else {
+                    assert!(!data_dir.exists(), "{mode} {library}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_may_start_later_is_waited_for() {
+    let dir = TempDir::new().unwrap();
+    let engine = dir.path().join("clickhouse");
+    std::fs::create_dir(&engine).unwrap();
+    let held = File::create(engine.join("millrace.lock")).unwrap();
+    flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let log = dir.path().join("stderr");
+    let address = free_address().to_string();
+    let mut command = with("serve", dir.path(), &["--clickhouse-addr", &address]);
+    command.stderr(File::create(&log).unwrap());
+    let server = Server::start_command(&mut command, dir.path());
+    eventually("word of it", || {
+        let said = std::fs::read_to_string(&log).unwrap();
+        said.contains("did not come up in 5 starts").then_some(())
+    });
+    server.capture(&json!([{"event": "waits", "distinct_id": "me"}]));
+    drop(held);
+    server.wait_for("SELECT event FROM millrace.events", "waits");
+}
+
+#[test]
+fn a_start_that_fails_its_checks_leaves_nothing_behind() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let free = free_address().to_string();
+    let file = TempDir::new().unwrap();
+    let file = file.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    let table: [(&[&str], &str); 9] = [
+        (&["--ingest-addr", &taken], "--ingest-addr"),
+        (&["--admin-addr", &taken], "--admin-addr"),
+        (&["--health-addr", &taken], "--health-addr"),
+        (&["--clickhouse-addr", &taken], "--clickhouse-addr"),
+        (
+            &["--ingest-addr", &free, "--admin-addr", &free],
+            "--ingest-addr",
+        ),
+        (&["--log-dir", file], "--log-dir"),
+        (&["--export-root", file], "export_root"),
+        (&["--libchdb", file], "MILLRACE_LIBCHDB"),
+        (
+            &["--database-url", "postgres://me@127.0.0.1:9/none"],
+            "catalog",
+        ),
+    ];
+    for (args, why) in table {
+        let dir = TempDir::new().unwrap();
+        let data_dir = dir.path().join("data");
+        let output = with("serve", &data_dir, args).output().unwrap();
+        let text = sentence(&output);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
+        assert!(text.contains(why), "{args:?}: {text}");
+        assert!(!data_dir.exists(), "{args:?}");
+    }
 }

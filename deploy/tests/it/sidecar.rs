@@ -43,6 +43,43 @@ fn keys_live_and_end(ingest: &Server, admin: &Server) {
     assert_ends(ingest, second);
 }
 
+#[test]
+fn a_key_that_the_api_changes_in_the_same_process_ends_with_the_answer() {
+    const TIMES: usize = 30;
+    let dir = TempDir::new().unwrap();
+    // Nothing listens there.
+    let server = Server::start_with(dir.path(), &["--clickhouse-url", "http://127.0.0.1:9"]);
+    let (status, made) = ask(&server, "POST", PROJECTS, &json!({"name": "Shop"}));
+    assert_eq!(status, 201, "{made}");
+    let path = format!("{PROJECTS}{}/", made["id"]);
+    let mut key = made["api_token"].as_str().unwrap().to_owned();
+    for time in 0..TIMES {
+        assert_eq!(capture(&server, &key), 200, "time {time}");
+        let reset = format!("{path}reset_token/");
+        let (status, reset) = ask(&server, "PATCH", &reset, &json!({}));
+        assert_eq!(status, 200, "{reset}");
+        assert_eq!(capture(&server, &key), 401, "the old key, time {time}");
+        key = reset["api_token"].as_str().unwrap().to_owned();
+        assert_eq!(capture(&server, &key), 200, "the new key, time {time}");
+    }
+    assert_eq!(ask(&server, "DELETE", &path, &Value::Null).0, 204);
+    assert_eq!(capture(&server, &key), 401, "the key of a deleted project");
+
+    let new = json!({"name": "Acme"});
+    let (status, made) = ask(&server, "POST", "/api/organizations/", &new);
+    assert_eq!(status, 201, "{made}");
+    let path = format!("/api/organizations/{}/", made["id"].as_str().unwrap());
+    let (_, projects) = ask(&server, "GET", &format!("{path}projects/"), &Value::Null);
+    let key = projects["results"][0]["api_token"].as_str().unwrap();
+    assert_eq!(capture(&server, key), 200);
+    assert_eq!(ask(&server, "DELETE", &path, &Value::Null).0, 204);
+    assert_eq!(
+        capture(&server, key),
+        401,
+        "a key of a deleted organization"
+    );
+}
+
 fn engine_elsewhere(dir: &Path) -> Server {
     // Nothing listens there: events stay in the log, which is all that these tests need.
     let args = ["--clickhouse-url", "http://127.0.0.1:9"];

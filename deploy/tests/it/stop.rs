@@ -1,28 +1,32 @@
 //! SIGTERM ends it well, at any moment.
 
 use crate::nodes::states;
+use crate::refusals::another_library;
 use crate::server::{
     Server, eventually, free_address, get, on_addresses, on_own_ports, run, warnings,
 };
-use millrace_catalog::NodeState;
 use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, NodeState};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// What a start makes, in this order, from its first moment on.
-const MADE: [&str; 6] = [
+const MADE: [&str; 7] = [
     "millrace.lock",
     "catalog.db",
-    "credentials.json",
+    "first.key",
     "log",
     "node",
     "clickhouse",
+    "credentials.json",
 ];
 /// Starts for each of them: a moment is a matter of microseconds.
 const TRIES: usize = 5;
@@ -37,7 +41,11 @@ fn a_server_that_is_still_starting_stops_when_asked() {
             .spawn()
             .unwrap();
         let path = dir.path().join(made_first);
-        eventually(made_first, || Path::exists(&path).then_some(()));
+        // The first key is gone again when the credentials are there.
+        let last = dir.path().join("credentials.json");
+        eventually(made_first, || {
+            (Path::exists(&path) || Path::exists(&last)).then_some(())
+        });
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         let status = eventually("the server's end", || child.try_wait().unwrap());
         assert!(status.success(), "after {made_first}: {status}");
@@ -47,6 +55,14 @@ fn a_server_that_is_still_starting_stops_when_asked() {
             "after {made_first}: {left:?}"
         );
         assert_eq!(warnings(&log), "", "after {made_first}");
+        if left.is_empty() {
+            continue;
+        }
+        let data_dir = dir.path().to_str().unwrap();
+        let listed = run(&["nodes", "list", "--data-dir", data_dir]);
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let is_left = ["starting", "running"].map(|state| listed.contains(&format!(" {state} ")));
+        assert_eq!(is_left, [false; 2], "after {made_first}: {listed}");
     }
 }
 
@@ -57,12 +73,11 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
     let server = Server::start(&data_dir);
     let key = server.credential("project_api_key");
     assert!(server.stop().success());
-    let no_engine = dir.path().join("libchdb.so");
-    std::fs::write(&no_engine, "no library").unwrap();
+    // Somebody else has the engine's folder: it is tried again and again.
+    let held = File::open(data_dir.join("clickhouse/millrace.lock")).unwrap();
+    flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
     let [ingest, health] = [free_address(), free_address()].map(|address| address.to_string());
     let mut child = on_addresses("serve", &data_dir, &ingest, &health)
-        .arg("--libchdb")
-        .arg(&no_engine)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -83,6 +98,7 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     let status = eventually("the server's end", || child.try_wait().unwrap());
     assert!(status.success(), "{status}");
+    drop(held);
     let server = Server::start(&data_dir);
     server.wait_for("SELECT event FROM millrace.events", "slow");
 }
@@ -90,15 +106,15 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
 #[test]
 fn nobody_waits_for_a_node_whose_first_start_failed() {
     let dir = TempDir::new().unwrap();
-    let no_engine = dir.path().join("libchdb.so");
     let status = on_own_ports("serve", dir.path())
         .arg("--libchdb")
-        .arg(&no_engine)
+        .arg(another_library())
         .stderr(Stdio::null())
         .status()
         .unwrap();
     assert!(!status.success());
     assert_eq!(states(dir.path()), [NodeState::Stopped]);
+    let _works = Server::start(dir.path());
 }
 
 #[test]
@@ -124,9 +140,11 @@ fn nobody_waits_for_a_node_whose_start_failed_after_shipping_began() {
 fn a_node_that_the_catalog_cannot_note_stops_when_asked() {
     let dir = TempDir::new().unwrap();
     let database = TestDatabase::sqlite();
-    let made = run(&["nodes", "list", "--database-url", database.url()]);
-    assert!(made.status.success(), "{made:?}");
     let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let made = Catalog::open(database.url()).await.unwrap();
+        made.close().await.unwrap();
+    });
     let hide = database.execute("ALTER TABLE ingest_nodes RENAME TO hidden_nodes");
     runtime.block_on(hide).unwrap();
     let mut child = on_own_ports("ingest", dir.path())
@@ -138,6 +156,78 @@ fn a_node_that_the_catalog_cannot_note_stops_when_asked() {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let waits = |line: String| line.contains("until the catalog has noted");
     assert!(lines.any(|line| waits(line.unwrap())));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = eventually("the server's end", || child.try_wait().unwrap());
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn a_catalog_that_others_write_to_hears_of_the_end() {
+    /// Longer than a quick word takes, and less than the grace period and SQLite's patience.
+    const BUSY: Duration = Duration::from_secs(4);
+    let dir = TempDir::new().unwrap();
+    let database = TestDatabase::sqlite();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let args = [
+        ["--database-url", database.url()],
+        ["--clickhouse-url", "http://127.0.0.1:9"],
+    ];
+    let log = dir.path().join("stderr");
+    let mut child = on_own_ports("ingest", dir.path())
+        .args(args.concat())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let credentials = dir.path().join("credentials.json");
+    eventually("a start", || Path::exists(&credentials).then_some(()));
+    let held = runtime.block_on(database.lock_sqlite()).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    eventually("the beginning of the end", || {
+        let said = std::fs::read_to_string(&log).unwrap();
+        said.contains("stopping").then_some(())
+    });
+    std::thread::sleep(BUSY);
+    runtime.block_on(async { drop(held) });
+    let status = eventually("the server's end", || child.try_wait().unwrap());
+    assert!(status.success(), "{status}");
+    let state = runtime.block_on(database.first_column("SELECT state FROM ingest_nodes"));
+    assert_eq!(state.unwrap(), ["stopped"]);
+}
+
+#[test]
+fn credentials_are_written_once_and_whole() {
+    let dir = TempDir::new().unwrap();
+    let data_dir = dir.path().join("data");
+    // A start that is cut off when the catalog has the first key, and the file has not.
+    let ended = on_own_ports("serve", &data_dir)
+        .arg("--libchdb")
+        .arg(another_library())
+        .output()
+        .unwrap();
+    assert!(!ended.status.success());
+    let path = data_dir.join("credentials.json");
+    assert!(!path.exists());
+    let mut child = on_own_ports("serve", &data_dir)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // As soon as it is there, and until the banner is.
+    let first = eventually("the file", || std::fs::read_to_string(&path).ok());
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("Press Ctrl-C")));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), first);
+    let credentials: Value = serde_json::from_str(&first).unwrap();
+    for (name, value) in credentials.as_object().unwrap() {
+        assert!(
+            !["\"\"", "0", "null"].contains(&&*value.to_string()),
+            "{name}: {value}"
+        );
+    }
+    assert!(!data_dir.join("first.key").exists());
+    let text = |name: &str| credentials[name].as_str().unwrap();
+    let url = format!("{}/api/organizations/", text("admin_url"));
+    let bearer = format!("Bearer {}", text("personal_api_key"));
+    assert_eq!(get(&url, &[("authorization", bearer.as_str())]).0, 200);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let status = eventually("the server's end", || child.try_wait().unwrap());
     assert!(status.success(), "{status}");

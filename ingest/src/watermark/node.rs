@@ -21,8 +21,6 @@ const EVERY: Duration = Duration::from_secs(1);
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(10);
 /// How long the catalog may take for one statement.
 const CATALOG_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same when the process is about to end.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A node that counts, and does not run yet: exports wait for it.
 #[derive(Debug)]
@@ -130,8 +128,9 @@ impl RunningNode {
     }
 
     /// Takes leave, once no request is under way and shipping has ended: if nothing is left in the
-    /// log, nobody needs to wait for this node.
-    pub async fn stop(mut self) {
+    /// log, nobody needs to wait for this node. The catalog may take `time` to hear it: on a busy disk
+    /// others write to it first.
+    pub async fn stop(mut self, time: Duration) {
         // Whatever was published after the leave would take it back.
         self.tasks.shutdown().await;
         let Record { catalog, name, .. } = &self.record;
@@ -145,7 +144,7 @@ impl RunningNode {
         let floor = self.arrivals.floor();
         let floor = floor.unwrap_or_else(|| self.clock.now());
         let left = catalog.stop_ingest_node(name, floor.into());
-        match timeout(FAREWELL_TIMEOUT, left).await {
+        match timeout(time, left).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(
                 node = name,

@@ -99,8 +99,8 @@ impl From<Compress> for Compression {
 }
 
 pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
-    let staging = arguments.common.open()?;
     let (url, project_key) = arguments.target.resolve(config)?;
+    let staging = arguments.common.open()?;
     if arguments.restart {
         let folder = staging.load(&project_key)?;
         for path in [folder.journal(), folder.rejects()] {

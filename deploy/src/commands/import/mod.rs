@@ -71,6 +71,17 @@ impl Common {
         Staging::open(&self.staging)
     }
 
+    /// The staging folder of stages that read what others left there.
+    fn existing(&self) -> anyhow::Result<Staging> {
+        if !self.staging.exists() {
+            anyhow::bail!(
+                "there is no folder {}; name that of `millrace import load` with --staging",
+                self.staging.display()
+            );
+        }
+        Staging::open(&self.staging)
+    }
+
     fn audience(&self) -> Audience {
         if self.json {
             Audience::Machine

@@ -40,7 +40,7 @@ pub struct Arguments {
 }
 
 pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
-    let staging = arguments.common.open()?;
+    let staging = arguments.common.existing()?;
     let (_, project_key) = arguments.target.resolve(config)?;
     let journal = staging.load(&project_key)?.journal();
     let progress = Journal::read(&journal)?;
@@ -120,8 +120,7 @@ fn team_id(config: &Config, arguments: &Arguments, project_key: &str) -> anyhow:
     if let Some(team_id) = arguments.team_id {
         return Ok(team_id);
     }
-    let found = open::block_on(async {
-        let catalog = open::catalog(config).await?;
+    let found = open::on_catalog(config, async |catalog| {
         Ok(catalog.project_by_key(project_key).await?)
     });
     let found = found.context("say the project's number with --team-id")?;
@@ -190,7 +189,7 @@ pub struct ReportArguments {
 }
 
 pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
-    let staging = arguments.common.open()?;
+    let staging = arguments.common.existing()?;
     let mut loads = Vec::new();
     for folder in staging.loads()? {
         loads.push((folder.name(), Journal::read(&folder.journal())?));

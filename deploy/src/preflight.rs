@@ -1,0 +1,59 @@
+//! What has to be right before a start makes anything: a start that fails here leaves nothing behind.
+
+use crate::config::{Config, Engine};
+use crate::secret_key;
+use crate::serve::Parts;
+use anyhow::{Context, bail};
+use std::net::{SocketAddr, TcpListener};
+
+/// Checks addresses, the engine's library, folders and the key of secrets; then makes `export_root`, as
+/// whoever named it wants it to be there.
+///
+/// # Errors
+/// A sentence that names the setting.
+pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
+    if config.log_dir.exists() && !config.log_dir.is_dir() {
+        bail!(
+            "{} is no folder, so no logs can be there; give another with --log-dir",
+            config.log_dir.display()
+        );
+    }
+    let mut addresses = vec![(config.health_addr, "--health-addr")];
+    if parts.admin {
+        addresses.push((config.admin_addr, "--admin-addr"));
+    }
+    if parts.ingest {
+        addresses.push((config.ingest_addr, "--ingest-addr"));
+        if let Engine::Embedded {
+            listen, library, ..
+        } = &config.engine
+        {
+            millrace_embedded::find_library(library.as_deref())?;
+            addresses.push((*listen, "--clickhouse-addr"));
+        }
+    }
+    are_free(&addresses)?;
+    if parts.admin {
+        secret_key::check(config)?;
+        if let Some(root) = &config.export_root {
+            std::fs::create_dir_all(root)
+                .with_context(|| format!("cannot make export_root, {}", root.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Listens on all of them for a moment, and together, so that none is given twice.
+fn are_free(addresses: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
+    let mut listeners = Vec::new();
+    for (address, flag) in addresses {
+        let listener = TcpListener::bind(address);
+        listeners.push(listener.with_context(|| cannot_listen(*address, flag))?);
+    }
+    Ok(())
+}
+
+/// The sentence for an address that is somebody else's.
+pub fn cannot_listen(address: SocketAddr, flag: &str) -> String {
+    format!("cannot listen on {address}; give another address with {flag}")
+}
