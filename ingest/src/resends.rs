@@ -1,8 +1,9 @@
 //! Requests that were acknowledged lately, so that one sent again is not stored again.
 //!
-//! SDKs resend a whole batch, with the same uuids, when an answer was lost. One number per
-//! request is kept for ten minutes at least, unless there are very many: best effort, no cost per
-//! event. What slips through has the same uuid and is collapsed by the table's engine.
+//! SDKs resend a whole batch as it was when an answer was lost. One number per request, over all
+//! that is stored of its events as sent, is kept for ten minutes at least, unless there are very
+//! many: best effort. Requests that are alike in uuids only have two numbers and are both stored.
+//! What slips through has the same uuid and is collapsed by the table's engine.
 //!
 //! Two generations of plain sets instead of a cache that knows when each entry was used: that took
 //! 7 % of a core at single events, and 200 bytes a request where this takes 20.

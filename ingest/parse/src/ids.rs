@@ -2,7 +2,7 @@
 
 use millrace_rows::{Micros, TeamId};
 use uuid::Uuid;
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128, xxh3_128_with_seed};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A uuid in any of the usual spellings: hyphenated or 32 hex digits, any case, also in braces or
 /// behind `urn:uuid:`.
@@ -71,17 +71,6 @@ pub fn v5(identity: &Identity<'_>, scratch: &mut Vec<u8>) -> Uuid {
         scratch.extend_from_slice(field);
     }
     Uuid::new_v5(&NAMESPACE, scratch)
-}
-
-/// Sums up an event's text, in as many bytes as a uuid has.
-pub fn digest(text: &[u8]) -> [u8; 16] {
-    xxh3_128(text).to_be_bytes()
-}
-
-/// Sums up a request by its project, its lane and its clients' uuids.
-pub fn fingerprint(team_id: TeamId, historical: bool, uuids: &[u8]) -> u128 {
-    let seed = team_id.0.unsigned_abs() << 1 | u64::from(historical);
-    xxh3_128_with_seed(uuids, seed)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! | `judge` | what is decided per event |
 //! | `text`, `timestamp`, `ids` | strings, times and uuids |
 //! | `person` | what an event says of a person or a group |
+//! | `fingerprint` | what a request is known by when it is sent again |
 //! | `splice`, `rows` | properties and rows as they are stored |
 //! | `report`, `reporter`, `error` | what the client is told |
 
@@ -22,6 +23,7 @@
 
 mod error;
 mod facts;
+mod fingerprint;
 mod ids;
 mod index;
 mod judge;

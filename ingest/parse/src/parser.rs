@@ -10,7 +10,7 @@ use crate::span::{Document, Event, Kind, Shape};
 use crate::splice::Splicer;
 use crate::walk::{self, Refused};
 use crate::{ApiError, ErrorType, Facts, KeyLookup, Limits, ParseError, Parsed, Project, Protocol};
-use crate::{ids, key, skew, v1};
+use crate::{fingerprint, key, skew, v1};
 use http::StatusCode;
 use millrace_rows::{EventRow, Lane, Micros, RejectedRow};
 
@@ -24,8 +24,6 @@ pub struct Parser {
     splicer: Splicer,
     rows: Rows,
     said: Said,
-    /// The clients' uuids of a request, one after the other.
-    uuids: Vec<u8>,
 }
 
 impl Parser {
@@ -116,9 +114,8 @@ impl Parser {
         self.start_splicer(facts, project, historical);
         let mut reporter = Reporter::new(self.document.shape, v1_uuids);
         self.rows.start(body.len());
-        self.uuids.clear();
-        self.events(&rules, facts.created_at, &mut reporter);
-        Ok(self.finish(&rules, facts, reporter))
+        let all_named = self.events(&rules, facts.created_at, &mut reporter);
+        Ok(self.finish(&rules, facts, reporter, all_named))
     }
 
     fn check_shape(&self, facts: &Facts<'_>) -> Result<(), ApiError> {
@@ -171,8 +168,10 @@ impl Parser {
         self.splicer.start(ip, sdk_info);
     }
 
-    fn events(&mut self, rules: &Rules<'_>, created_at: Micros, reporter: &mut Reporter) {
+    /// Judges and encodes each event. Gives back whether every one came with a uuid.
+    fn events(&mut self, rules: &Rules<'_>, created_at: Micros, reporter: &mut Reporter) -> bool {
         let document = std::mem::take(&mut self.document);
+        let mut all_named = true;
         for (spans, index) in document.events.iter().zip(0_u32..) {
             let spans = document.event(spans);
             match rules.judge(spans, index, &mut self.scratch) {
@@ -192,18 +191,13 @@ impl Parser {
                         let at = person::Place { created_at, index };
                         self.said.put(&mut self.rows, rules, spans, accepted, at);
                     }
-                    if accepted.has_client_uuid {
-                        self.uuids.extend_from_slice(accepted.uuid.as_bytes());
-                    }
+                    all_named &= accepted.has_client_uuid;
                     let was_repaired = is_repaired(&self.repaired.nulls, spans);
                     remark(reporter, index, &accepted, was_repaired);
                 }
                 Err(fault) => {
                     let rejection = reporter.reject(index, fault);
-                    if !spans.uuid.is_none() {
-                        let sent = spans.whole.json(rules.body);
-                        self.uuids.extend_from_slice(&ids::digest(sent));
-                    }
+                    all_named &= !spans.uuid.is_none();
                     self.rows.push_rejected(&RejectedRow {
                         team_id: rules.team_id,
                         received_at: created_at,
@@ -219,9 +213,16 @@ impl Parser {
             }
         }
         self.document = document;
+        all_named
     }
 
-    fn finish(&mut self, rules: &Rules<'_>, facts: &Facts<'_>, reporter: Reporter) -> Parsed {
+    fn finish(
+        &mut self,
+        rules: &Rules<'_>,
+        facts: &Facts<'_>,
+        reporter: Reporter,
+        all_named: bool,
+    ) -> Parsed {
         let lane = if rules.historical {
             Lane::Historical
         } else {
@@ -229,11 +230,9 @@ impl Parser {
         };
         let events = self.document.events.len();
         let (report, results) = reporter.finish();
-        // A rejected event may be mended and sent again under its uuid, so for it the whole text
-        // counts: only the very same request is taken for one that was seen before.
-        let has_all_uuids = self.uuids.len() == events * 16;
+        // Events without a uuid may be alike and yet two: they are stored however often they come.
         let fingerprint =
-            has_all_uuids.then(|| ids::fingerprint(rules.team_id, rules.historical, &self.uuids));
+            all_named.then(|| fingerprint::of(&self.document, rules, facts, report.rejected_count));
         let accepted = u32::try_from(events).unwrap_or(u32::MAX) - report.rejected_count;
         Parsed {
             batch: self.rows.finish(lane),

@@ -19,7 +19,7 @@ pub struct Parsed {
     pub accepted: u32,
     /// Which events were refused, and which are stored with a remark.
     pub report: Report,
-    /// A hash over the project and the list of the clients' uuids, if every event had one: two
+    /// A hash over all that is stored of the events as sent, if every one came with a uuid: two
     /// requests with the same fingerprint are the same request sent again.
     pub fingerprint: Option<u128>,
     /// One result per event, in order; empty unless the protocol is v1.

@@ -47,6 +47,6 @@ mod threads;
 pub use millrace_log::Position;
 pub use retention::Retention;
 pub use room::Refusal;
-pub use slot::{Committed, Slot};
+pub use slot::{Committed, Pending, Slot};
 pub use submit::{Ack, LaneOutput, Pipeline, PipelineError, PipelineOptions, Running};
 pub use tally::{Admission, Tally};

@@ -1,6 +1,6 @@
 //! A request's place in its lane's queue, from the reservation to the answer.
 
-use crate::group::Submission;
+use crate::group::{CommitAnswer, Submission};
 use crate::pack::{PackedGroup, Packer};
 use crate::room::{Queue, Refusal};
 use crate::submit::{Ack, LaneInput, Lanes, Pipeline};
@@ -19,6 +19,19 @@ pub struct Committed {
     pub position: Option<Position>,
     /// What of the batch's row buffers was needed until now, for reuse by the parser that made them.
     pub spent: Vec<Vec<u8>>,
+    /// With [`Ack::Memory`], what becomes of it.
+    pub pending: Option<Pending>,
+}
+
+/// A batch that was taken and is about to be written.
+#[derive(Debug)]
+pub struct Pending(oneshot::Receiver<CommitAnswer>);
+
+impl Pending {
+    /// Waits until it is known whether the batch is stored.
+    pub async fn is_stored(self) -> bool {
+        matches!(self.0.await, Ok(Ok(_)))
+    }
 }
 
 /// A place in a lane's queue, for one request. Dropping it gives the place back.
@@ -120,6 +133,7 @@ impl Slot {
             return Ok(Committed {
                 position: None,
                 spent: Vec::new(),
+                pending: Some(Pending(answer)),
             });
         }
         let answered = answer.await;
@@ -144,6 +158,7 @@ impl Slot {
         Ok(Committed {
             position: (lanes.ack != Ack::Memory).then_some(position),
             spent,
+            pending: None,
         })
     }
 

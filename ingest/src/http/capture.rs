@@ -16,7 +16,7 @@ use crate::watermark::Arrival;
 use http::HeaderValue;
 use hyper::body::Incoming;
 use millrace_parse::{ApiError, Facts, KeyLookup, ParseError, Parsed, Protocol};
-use millrace_pipeline::{Admission, Refusal, Slot};
+use millrace_pipeline::{Admission, Pending, Refusal, Slot};
 use millrace_rows::{Batch, Lane, TeamId};
 use std::rc::Rc;
 
@@ -222,12 +222,29 @@ async fn commit(
         None => slot.submit(batch, reuse).await?,
         Some(admission) => slot.submit_counted(batch, admission, reuse).await?,
     };
-    core.shared.resends.remember(fingerprint);
+    match committed.pending {
+        None => core.shared.resends.remember(fingerprint),
+        Some(pending) if fingerprint.is_some() => remember_later(&core, pending, fingerprint),
+        Some(_) => {}
+    }
     if let Some((key, team_id)) = unnoted {
         core.shared.deps.keys.note_first_event(&key, team_id);
     }
     reuse(committed.spent);
     Ok(())
+}
+
+/// Remembers a request that was acknowledged before it was stored, once it is: sent again before, or
+/// if it never is, it has to be stored.
+fn remember_later(core: &Rc<Core>, pending: Pending, fingerprint: Option<u128>) {
+    let resends = core.shared.resends.clone();
+    let remembered = async move {
+        if pending.is_stored().await {
+            resends.remember(fingerprint);
+        }
+    };
+    // Nobody waits for it, so the core drives it to its end.
+    drop(core.orphans.adopt(remembered));
 }
 
 /// Of a batch that is not stored.

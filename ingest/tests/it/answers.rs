@@ -5,12 +5,6 @@ use crate::stand::{KEY, NOW, Stand, batch, event};
 use millrace_rows::Micros;
 use serde_json::{Value, json};
 
-fn with_uuid(name: &str, uuid: u128) -> Value {
-    let mut event = event(name);
-    event["uuid"] = uuid::Uuid::from_u128(uuid).to_string().into();
-    event
-}
-
 fn batch_of(events: &[Value]) -> String {
     json!({"api_key": KEY, "batch": events}).to_string()
 }
@@ -178,23 +172,6 @@ fn what_cannot_be_read_as_events_is_400() {
             "{body}"
         );
     }
-}
-
-#[test]
-fn a_request_sent_again_is_acknowledged_and_not_stored_again() {
-    let stand = Stand::start();
-    let first = batch_of(&[with_uuid("a", 1), with_uuid("b", 2)]);
-    let again = batch_of(&[with_uuid("a", 1), with_uuid("b", 2)]);
-    assert_eq!(stand.post("/batch/", &first).status, 200);
-    assert_eq!(stand.post("/e/", &again).status, 200);
-    assert_eq!(stand.rows().events.len(), 2);
-    // Another list, and a list with an event that has no uuid, are other requests.
-    let other = batch_of(&[with_uuid("b", 2), with_uuid("a", 1)]);
-    assert_eq!(stand.post("/batch/", &other).status, 200);
-    let partly = batch_of(&[with_uuid("a", 1), event("c")]);
-    assert_eq!(stand.post("/batch/", &partly).status, 200);
-    assert_eq!(stand.post("/batch/", &partly).status, 200);
-    assert_eq!(stand.rows().events.len(), 8);
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod imports;
 mod keys;
 mod limits;
 mod overload;
+mod resends;
 mod rows;
 mod sockets;
 mod stand;

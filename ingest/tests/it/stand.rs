@@ -179,6 +179,13 @@ impl Stand {
         }
     }
 
+    /// Lets the logs go of all that is in them.
+    pub fn make_room(&self) {
+        for output in &self.outputs {
+            output.log.release(output.log.synced()).unwrap();
+        }
+    }
+
     /// Waits until there are so many events in the logs: for those that are not yet acknowledged.
     pub fn until_stored(&self, events: usize) {
         let started = Instant::now();

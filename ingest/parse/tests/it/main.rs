@@ -14,6 +14,7 @@
 
 mod edges;
 mod fields;
+mod fingerprint;
 mod model;
 mod odd_json;
 mod person;

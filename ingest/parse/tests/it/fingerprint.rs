@@ -1,0 +1,318 @@
+//! What a request is known by when it is sent again: all that is stored of its events as sent,
+//! and nothing that an SDK renews when it tries again.
+
+use crate::support::{KEY, NOW, events, facts, find, person_updates, rejected};
+use millrace_parse::{Facts, KeyLookup, Parsed, Parser, Project, Protocol};
+use millrace_rows::{Micros, TeamId};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+const U1: &str = "01a1f99b-b499-70c4-9505-90a47f19f001";
+const U2: &str = "01a1f99b-b499-70c4-9505-90a47f19f002";
+const OTHER_KEY: &str = "phc_other_team";
+
+/// A request: what is sent of it in its body and around it.
+#[derive(Clone, Debug)]
+struct Sent {
+    events: Vec<String>,
+    shape: &'static str,
+    key: &'static str,
+    sent_at: &'static str,
+    historical: bool,
+    engage: bool,
+    /// The SDK's header, where the protocol is that of single events.
+    v1: Option<&'static str>,
+}
+
+impl Sent {
+    fn of(events: &[&str]) -> Self {
+        Self {
+            events: events.iter().map(|event| (*event).to_owned()).collect(),
+            shape: "batch",
+            key: KEY,
+            sent_at: "2026-11-20T15:38:18Z",
+            historical: false,
+            engage: false,
+            v1: None,
+        }
+    }
+
+    fn body(&self) -> String {
+        let Self { key, sent_at, .. } = self;
+        let list = self.events.join(", ");
+        match self.shape {
+            "array" => format!("[{list}]"),
+            "single" => {
+                let members = self.events[0].strip_prefix('{').unwrap();
+                format!(r#"{{"api_key":"{key}", "sent_at":"{sent_at}",{members}"#)
+            }
+            _ => format!(r#"{{"api_key":"{key}","batch":[{list}],"sent_at":"{sent_at}"}}"#),
+        }
+    }
+
+    fn parsed(&self, facts: &Facts<'_>) -> Parsed {
+        let body = self.body();
+        let mut find = |key: &str| match key {
+            OTHER_KEY => KeyLookup::Found(Project {
+                team_id: TeamId(7),
+                anonymize_ips: false,
+                ingested_event: true,
+            }),
+            key => find(key),
+        };
+        let facts = Facts {
+            historical_query: self.historical,
+            engage: self.engage,
+            protocol: self.v1.map_or(Protocol::V0, |sdk_info| Protocol::V1 {
+                key: self.key,
+                sent_at: None,
+                sdk_info: Some(sdk_info),
+            }),
+            ..*facts
+        };
+        let parsed = Parser::default().parse(body.as_bytes(), &facts, &mut find);
+        parsed.unwrap_or_else(|error| panic!("{body}: {error:?}"))
+    }
+
+    fn print(&self) -> Option<u128> {
+        self.parsed(&facts()).fingerprint
+    }
+}
+
+fn event(fields: &str) -> String {
+    format!(r#"{{"event":"e","distinct_id":"d","api_key":"{KEY}","uuid":"{U1}"{fields}}}"#)
+}
+
+/// Whatever is stored of a request.
+fn stored(parsed: &Parsed) -> String {
+    let (team, batch) = (parsed.team_id, &parsed.batch);
+    let (events, rejected) = (events(batch), rejected(batch));
+    let updates = person_updates(batch);
+    format!(
+        "{team} {:?} {events:?} {rejected:?} {updates:?}",
+        batch.lane
+    )
+}
+
+#[test]
+fn requests_that_differ_in_what_is_stored_are_different_ones() {
+    let base = event(r#","properties":{"a":1}"#);
+    let one = Sent::of(&[&base]);
+    let known = one.print();
+    assert!(known.is_some());
+    let fields = [
+        (r#""event":"e""#, r#""event":"f""#),
+        (r#""distinct_id":"d""#, r#""distinct_id":"c""#),
+        (U1, U2),
+        (r#""a":1"#, r#""a":2"#),
+        (r#""a":1"#, r#""a": 1"#),
+        (r#""a":1"#, r#""a":1,"b":1"#),
+        (r#"{"a":1}"#, r#"{"a":1},"$set":{"plan":"x"}"#),
+        (r#"{"a":1}"#, r#"{"a":1},"$groups":{"company":"x"}"#),
+        (r#"{"a":1}"#, r#"{"a":1},"offset":5"#),
+        (
+            r#"{"a":1}"#,
+            r#"{"a":1},"timestamp":"2026-11-20T15:38:18Z""#,
+        ),
+    ];
+    for (from, to) in fields {
+        let other = Sent::of(&[&base.replace(from, to)]).print();
+        assert!(other.is_some() && other != known, "{from} {to}");
+    }
+    let second = base.replace(U1, U2);
+    let mut prints = vec![
+        known,
+        Sent::of(&[&base, &second]).print(),
+        Sent::of(&[&second, &base]).print(),
+        Sent {
+            key: OTHER_KEY,
+            ..one.clone()
+        }
+        .print(),
+        Sent {
+            historical: true,
+            ..one.clone()
+        }
+        .print(),
+    ];
+    for sdk in ["posthog-python/7.91.1", "posthog-python/7.91.2", ""] {
+        let v1 = Some(sdk);
+        prints.push(Sent { v1, ..one.clone() }.print());
+    }
+    assert!(prints.iter().all(Option::is_some));
+    prints.sort_unstable();
+    prints.dedup();
+    assert_eq!(prints.len(), 8);
+}
+
+#[test]
+fn an_event_without_a_name_is_another_one_where_it_needs_none() {
+    let nameless = Sent {
+        shape: "single",
+        ..Sent::of(&[&event("").replace(r#""event":"e","#, "")])
+    };
+    let engage = Sent {
+        engage: true,
+        ..nameless.clone()
+    };
+    assert!(nameless.print().is_some());
+    assert_ne!(nameless.print(), engage.print());
+}
+
+#[test]
+fn a_request_that_is_sent_again_is_known_whenever_and_from_wherever() {
+    let again = Facts {
+        received_at: Micros(NOW.0 + 300_000_000),
+        created_at: Micros(NOW.0 + 300_000_000),
+        request_id: Uuid::nil(),
+        sent_at_query: Some("1795189398278"),
+        client_ip: Some([192, 0, 2, 1].into()),
+        ..facts()
+    };
+    let at = event(r#","timestamp":"2026-11-20T15:38:10Z""#);
+    for shape in ["batch", "array", "single"] {
+        for event in [&event(""), &at] {
+            let first = Sent {
+                shape,
+                ..Sent::of(&[event])
+            };
+            let second = Sent {
+                sent_at: "2026-11-20T15:43:18.5Z",
+                ..first.clone()
+            };
+            let known = first.print();
+            assert!(known.is_some());
+            assert_eq!(second.parsed(&again).fingerprint, known, "{shape} {event}");
+        }
+    }
+    // Both spellings, in either order.
+    let single = |first: &str, second: &str| {
+        let members = format!(r#""{first}":"2026-11-20T15:38:18Z","$set":{{}},"{second}":null"#);
+        Sent {
+            shape: "single",
+            ..Sent::of(&[&event(&format!(",{members}"))])
+        }
+    };
+    for (first, second) in [("sentAt", "x"), ("sentAt", "sent_at"), ("x", "sentAt")] {
+        let one = single(first, second);
+        let mut other = one.clone();
+        other.events[0] = other.events[0].replace("null", "17");
+        let is_time = second != "x";
+        assert_eq!(one.print() == other.print(), is_time, "{first} {second}");
+    }
+}
+
+#[test]
+fn requests_with_an_event_without_uuid_are_never_known() {
+    let none = event("").replace(U1, "");
+    let refused = r#"{"event":"e","distinct_id":null}"#;
+    for other in [&none, refused, "17", r#""x""#] {
+        let sent = Sent::of(&[&event(""), other]);
+        assert_eq!(sent.print(), None, "{other}");
+    }
+}
+
+#[test]
+fn an_event_that_was_refused_is_another_one_when_it_is_mended_or_its_time_has_come() {
+    let refused = event("").replace(r#""d""#, "null");
+    let known = Sent::of(&[&refused, &event("")]).print();
+    assert!(known.is_some());
+    let mended = Sent::of(&[&refused.replace("null", r#""d""#), &event("")]).print();
+    let refused_otherwise = Sent::of(&[&refused.replace("null", r#""""#), &event("")]).print();
+    assert!(mended != known && refused_otherwise != known);
+    // 23 hours ahead, less a second, more a second.
+    let future = Sent {
+        historical: true,
+        ..Sent::of(&[&event(r#","timestamp":"2026-11-21T14:38:18Z""#)])
+    };
+    let at = |seconds: i64| {
+        future.parsed(&Facts {
+            received_at: Micros(NOW.0 + seconds * 1_000_000),
+            ..facts()
+        })
+    };
+    let (early, later, due) = (at(-2), at(-1), at(1));
+    assert_eq!((early.accepted, later.accepted, due.accepted), (0, 0, 1));
+    assert_eq!(early.fingerprint, later.fingerprint);
+    assert_ne!(early.fingerprint, due.fingerprint);
+}
+
+fn any_event() -> impl Strategy<Value = String> {
+    let one_of = |list: &[&'static str]| prop::sample::select(list.to_vec());
+    (
+        one_of(&["e", "f", "$identify", ""]),
+        one_of(&["d", "c"]),
+        one_of(&[U1, U2, "", "x"]),
+        one_of(&["", r#","timestamp":"2026-11-20T15:38:10Z""#, r#","offset":7"#]),
+        one_of(&[
+            "",
+            r#","properties":{}"#,
+            r#","properties":{"a":1}"#,
+            r#","properties":{"a":1,"$ip":"1.2.3.4"}"#,
+            r#","$set":{"plan":"x"}"#,
+            r#","session_id":"s""#,
+        ]),
+    )
+        .prop_map(|(name, id, uuid, time, rest)| {
+            format!(
+                r#"{{"event":"{name}","distinct_id":"{id}","uuid":"{uuid}","api_key":"{KEY}"{time}{rest}}}"#
+            )
+        })
+}
+
+/// Few of each, so that many of them are alike.
+fn any_request() -> impl Strategy<Value = Sent> {
+    (
+        prop::collection::vec(any_event(), 1..3),
+        prop::sample::select(vec!["batch", "array", "single"]),
+        prop::sample::select(vec![KEY, KEY, OTHER_KEY]),
+        any::<[bool; 2]>(),
+    )
+        .prop_map(|(events, shape, key, [historical, engage])| Sent {
+            events,
+            shape,
+            key: if shape == "batch" { key } else { KEY },
+            sent_at: "2026-11-20T15:38:18Z",
+            historical,
+            engage,
+            v1: None,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn two_requests_that_differ_in_anything_that_is_stored_are_never_taken_for_one(
+        one in any_request(),
+        other in any_request(),
+        with in prop::sample::select(vec!["all", "events", "shape", "lane", "path"]),
+    ) {
+        // Mostly alike but for one thing.
+        let other = match with {
+            "events" => Sent { events: other.events, ..one.clone() },
+            "shape" => Sent { shape: other.shape, ..one.clone() },
+            "lane" => Sent { historical: !one.historical, ..one.clone() },
+            "path" => Sent { engage: !one.engage, ..one.clone() },
+            _ => other,
+        };
+        let (a, b) = (one.parsed(&facts()), other.parsed(&facts()));
+        if stored(&a) != stored(&b) {
+            prop_assert!(a.fingerprint.is_none() || a.fingerprint != b.fingerprint);
+        }
+    }
+
+    #[test]
+    fn a_request_is_known_however_often_its_sdk_tries_again(
+        one in any_request(),
+        seconds in 0_i64..600,
+    ) {
+        let again = Sent { sent_at: "2026-11-20T15:47:00Z", ..one.clone() };
+        let later = Facts {
+            received_at: Micros(NOW.0 + seconds * 1_000_000),
+            request_id: Uuid::nil(),
+            ..facts()
+        };
+        prop_assert_eq!(again.parsed(&later).fingerprint, one.print());
+    }
+}
