@@ -15,6 +15,11 @@ pub struct Limits {
     pub age_recent: Duration,
     /// How long rows of older months may: they come in drips, and every insert is a part.
     pub age_old: Duration,
+    /// From one insert to the next that is sent as if its older month were recent: however many
+    /// months there are, so many parts more and no others come of that.
+    pub early_every: Duration,
+    /// Such inserts that may be sent one after the other after a rest.
+    pub early_max: u32,
     /// Inserts under way at once.
     pub in_flight_max: usize,
     /// Sections known in memory; the log is not read further until some are settled.
@@ -31,6 +36,8 @@ impl Limits {
                 bytes_target: 96 << 20,
                 age_recent: Duration::from_secs(1),
                 age_old: Duration::from_secs(15),
+                early_every: Duration::from_secs(1),
+                early_max: 8,
                 in_flight_max: 4,
                 sections_max: 65_536,
             },
@@ -39,6 +46,8 @@ impl Limits {
                 bytes_target: 120 << 20,
                 age_recent: Duration::from_secs(5),
                 age_old: Duration::from_secs(5),
+                early_every: Duration::from_secs(1),
+                early_max: 8,
                 in_flight_max: 2,
                 sections_max: 65_536,
             },
@@ -57,5 +66,10 @@ impl Limits {
         } else {
             self.age_old
         }
+    }
+
+    /// How long rows may wait if their month is taken for recent.
+    pub(super) fn age_early(&self) -> Duration {
+        self.age_recent.min(self.age_old)
     }
 }

@@ -28,6 +28,8 @@ pub const LIMITS: Limits = Limits {
     bytes_target: 8 << 20,
     age_recent: Duration::from_millis(50),
     age_old: Duration::from_millis(100),
+    early_every: Duration::from_secs(1),
+    early_max: 8,
     in_flight_max: 3,
     sections_max: 1_000,
 };

@@ -61,6 +61,8 @@ const LIMITS: Limits = Limits {
     bytes_target: 1 << 20,
     age_recent: Duration::from_millis(100),
     age_old: Duration::from_millis(900),
+    early_every: Duration::from_millis(500),
+    early_max: 2,
     in_flight_max: 3,
     sections_max: 20,
 };

@@ -17,8 +17,11 @@ impl<S: Clone> Plan<S> {
     /// is stored. `run` is the server's run as it was last seen.
     pub fn launch(&mut self, now: Now, run: Option<Uuid>) -> Vec<(UnitId, Arc<Unit<S>>)> {
         while self.whole_in_flight() < self.limits.in_flight_max {
-            let Some(key) = self.most_due(now) else { break };
-            self.take(&key);
+            let Some(due) = self.most_due(now) else { break };
+            if due.is_early {
+                self.early.spend(&self.limits, now.elapsed);
+            }
+            self.take(&due.key);
         }
         let mut units = Vec::new();
         for id in self.launchable() {

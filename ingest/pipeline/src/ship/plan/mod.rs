@@ -12,12 +12,16 @@
 //!   were taken;
 //! - `low` passes a section only when it is settled.
 
+mod early;
 mod flight;
 mod recovery;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use super::limits::Limits;
 use super::section::{Key, Place, Section};
+use early::Early;
 use flight::Flight;
 use millrace_log::Position;
 use millrace_rows::{Micros, Month};
@@ -39,6 +43,7 @@ pub struct Plan<S> {
     /// Ranges of the last checkpoint whose sections have not all been read again.
     recovering: Vec<Recovering<S>>,
     taken: BTreeMap<Key, Place>,
+    early: Early,
     read_to: Position,
     /// Sections below this are suspects, see [`Section::is_suspect`].
     suspect_below: Position,
@@ -71,6 +76,7 @@ impl<S: Clone> Plan<S> {
             in_flight: BTreeMap::new(),
             recovering: Vec::new(),
             taken: BTreeMap::new(),
+            early: Early::default(),
             read_to: start,
             suspect_below,
             next_id: 0,

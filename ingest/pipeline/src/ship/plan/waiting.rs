@@ -8,6 +8,13 @@ use millrace_rows::Month;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// A key whose rows are to be sent.
+pub(super) struct Due {
+    pub(super) key: Key,
+    /// Whether only as few rows of older months were sent lately.
+    pub(super) is_early: bool,
+}
+
 /// The sections of a key that are not in an insert yet, each with the time it was read.
 #[derive(Debug)]
 pub(super) struct Waiting<S> {
@@ -19,24 +26,36 @@ pub(super) struct Waiting<S> {
 impl<S: Clone> Plan<S> {
     /// When the next insert falls due by age; `None` when nothing waits.
     pub fn next_due(&self, recent: Month) -> Option<Duration> {
-        let dues = self.waiting.iter().filter_map(|(key, waiting)| {
-            Some(waiting.since()? + self.limits.age(key.month, recent))
-        });
+        let waiting = self.waiting.iter();
+        let dues = waiting.filter_map(|(key, waiting)| self.due(key, waiting, recent));
         dues.min()
     }
 
+    /// When the rows of a key have waited long enough. Those of older months wait for company, unless
+    /// few of them come: then they are sent as early as others.
+    fn due(&self, key: &Key, waiting: &Waiting<S>, recent: Month) -> Option<Duration> {
+        let since = waiting.since()?;
+        let at_last = since + self.limits.age(key.month, recent);
+        let early = since + self.limits.age_early();
+        Some(at_last.min(early.max(self.early.free_at(&self.limits))))
+    }
+
     /// The key to send next: full ones before aged ones, then the one that has waited longest.
-    pub(super) fn most_due(&self, now: Now) -> Option<Key> {
+    pub(super) fn most_due(&self, now: Now) -> Option<Due> {
         let pressed = !self.has_room() || now.is_draining;
         let due = self.waiting.iter().filter_map(|(key, waiting)| {
             let since = waiting.since()?;
             let is_full = waiting.rows >= self.limits.rows_target
                 || waiting.row_bytes >= self.limits.bytes_target;
-            let age = self.limits.age(key.month, now.recent);
-            let is_due = is_full || pressed || now.elapsed >= since + age;
+            let is_due = is_full || pressed || now.elapsed >= self.due(key, waiting, now.recent)?;
             is_due.then_some((!is_full, since, key))
         });
-        due.min().map(|(_, _, key)| key.clone())
+        let (is_partial, since, key) = due.min()?;
+        let is_aged = now.elapsed >= since + self.limits.age(key.month, now.recent);
+        Some(Due {
+            key: key.clone(),
+            is_early: is_partial && !pressed && !is_aged,
+        })
     }
 
     pub(super) fn take(&mut self, key: &Key) {
