@@ -11,18 +11,13 @@
 //! token may have been recorded by a try that failed before its part got a name. The rows are
 //! looked for. (Replicated tables record token and part in one step, and are believed.)
 
+use super::pace::Pace;
 use super::sink::Sink;
-use backon::{BackoffBuilder, ExponentialBuilder};
 use metrics::counter;
 use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError};
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_rows::{Month, RowKey, Table};
-use std::time::Duration;
 use uuid::Uuid;
-
-/// First and longest pause between two tries.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// One insert to deliver.
 #[derive(Debug)]
@@ -74,17 +69,29 @@ impl From<QueryError> for Trouble {
     }
 }
 
+impl Trouble {
+    /// Whether ClickHouse did not answer, or was only asked something: what comes next is a question,
+    /// or an insert that ends with the connection. One that it refused would be sent whole again.
+    const fn is_away(&self) -> bool {
+        match self {
+            Self::Insert(error) => error.code.is_none(),
+            Self::Query(_) | Self::StillRunning => true,
+        }
+    }
+}
+
 impl<B: Body> Delivery<'_, B> {
     /// Tries until the outcome is known, for as long as that takes.
     pub async fn settle<K: Sink>(mut self, sink: &K) -> Settled {
-        let mut pauses = pauses();
+        let mut pace = Pace::new();
         let mut is_first = true;
         loop {
             match self.step(sink, is_first).await {
                 Ok(settled) => return settled,
                 Err(trouble) => {
-                    self.report(sink, &trouble).await;
-                    tokio::time::sleep(pauses.next().unwrap_or(PAUSE_MAX)).await;
+                    let failed = pace.failed(trouble.is_away());
+                    self.report(sink, &trouble, failed.is_said).await;
+                    tokio::time::sleep(failed.pause).await;
                 }
             }
             is_first = false;
@@ -174,7 +181,7 @@ impl<B: Body> Delivery<'_, B> {
         }
     }
 
-    async fn report<K: Sink>(&self, sink: &K, trouble: &Trouble) {
+    async fn report<K: Sink>(&self, sink: &K, trouble: &Trouble, is_said: bool) {
         let (outcome, message, is_schema) = match trouble {
             Trouble::Insert(error) => (
                 error.outcome.name(),
@@ -191,11 +198,13 @@ impl<B: Body> Delivery<'_, B> {
         counter!("millrace_insert_retries_total", "lane" => self.lane, "outcome" => outcome)
             .increment(1);
         if !is_schema {
-            tracing::warn!(
-                token = self.token,
-                outcome,
-                "insert will be tried again: {message}"
-            );
+            if is_said {
+                tracing::warn!(
+                    token = self.token,
+                    outcome,
+                    "insert will be tried again: {message}"
+                );
+            }
             return;
         }
         match sink.migrate().await {
@@ -212,12 +221,65 @@ impl<B: Body> Delivery<'_, B> {
     }
 }
 
-/// Pauses between tries: doubling, spread at random, without an end.
-pub fn pauses() -> impl Iterator<Item = Duration> {
-    ExponentialBuilder::default()
-        .with_min_delay(PAUSE_MIN)
-        .with_max_delay(PAUSE_MAX)
-        .with_jitter()
-        .without_max_times()
-        .build()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ship::fake_sink::FakeSink;
+    use bytes::Bytes;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    /// Delivers to a server that fails like this for an hour; how long after that it has the rows,
+    /// and how often it was tried.
+    async fn after_an_hour_of(outcome: InsertOutcome, code: Option<u32>) -> (Duration, u32) {
+        let back = Instant::now() + Duration::from_secs(3_600);
+        let tries = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&tries);
+        let sink = FakeSink::answering(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            if Instant::now() >= back {
+                return Ok(());
+            }
+            Err(InsertError {
+                outcome,
+                code,
+                message: "no".to_owned(),
+            })
+        });
+        let delivery = Delivery {
+            lane: "live",
+            scope: "node",
+            insert_target: "events(uuid)",
+            table: Some(Table::Events),
+            month: Month(202_611),
+            token: "token",
+            keys: &[],
+            body: &Vec::<Bytes>::new(),
+            run: None,
+            in_doubt: false,
+        };
+        let settled = delivery.settle(&sink).await;
+        assert!(matches!(settled, Settled::Stored), "{settled:?}");
+        (back.elapsed(), tries.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_return_of_a_server_is_noticed_in_two_seconds_and_one_that_refuses_is_let_alone() {
+        let table = [
+            (InsertOutcome::Unknown, None, 2),
+            (InsertOutcome::NotStored, None, 2),
+            (InsertOutcome::NotStored, Some(252), 20),
+            (InsertOutcome::Misconfigured, Some(516), 20),
+        ];
+        for (outcome, code, seconds) in table {
+            let (late, tries) = after_an_hour_of(outcome, code).await;
+            assert!(
+                late <= Duration::from_secs(seconds),
+                "{outcome:?}: {late:?}"
+            );
+            assert!(tries < 7_200 / seconds as u32 + 20, "{outcome:?}: {tries}");
+        }
+    }
 }

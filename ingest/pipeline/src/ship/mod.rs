@@ -14,7 +14,7 @@
 //! | `lane` | the loop: reads, plans, stores the checkpoint, sends, releases |
 //! | `plan`, `unit`, `section`, `limits` | which rows go into which insert; pure |
 //! | `checkpoint` | what survives a restart; pure |
-//! | `deliver`, `sink` | one insert until its outcome is known |
+//! | `deliver`, `sink`, `pace` | one insert until its outcome is known |
 //! | `attempt` | reads an insert's bytes, delivers, sets aside what cannot be read |
 //! | `source`, `rows` | an insert's bytes; cutting them between rows |
 //! | `poison` | where rows go that ClickHouse refuses |
@@ -31,6 +31,7 @@ mod deliver;
 mod lane;
 mod limits;
 mod options;
+mod pace;
 mod plan;
 mod poison;
 mod rows;

@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::deliver::{Delivery, Settled, pauses};
+use super::deliver::{Delivery, Settled};
+use super::pace::pauses;
 use super::poison::{Poison, PoisonDir};
 use super::section::Place;
 use super::sink::Sink;

@@ -8,8 +8,8 @@ mod send;
 mod tests;
 
 use super::attempt::{Context, Verdict};
-use super::deliver::pauses;
 use super::options::ShipOptions;
+use super::pace::Pace;
 use super::plan::{Now, Plan, UnitId};
 use super::sink::Sink;
 use crate::LaneOutput;
@@ -80,8 +80,8 @@ struct Shipper<K> {
     is_asking: bool,
     is_draining: bool,
     is_log_ended: bool,
-    /// Pauses between questions that were not answered.
-    pauses: Box<dyn Iterator<Item = Duration> + Send>,
+    /// Of questions that were not answered.
+    pace: Pace,
     /// Nothing is read or stored before.
     not_before: Instant,
     /// The server is not asked for its run before.
@@ -93,7 +93,8 @@ struct Shipper<K> {
 /// What a task of the lane reports.
 enum Event {
     Unit(UnitId, Verdict),
-    Run(Option<Uuid>),
+    /// The server's run, or the pause until it is asked again.
+    Run(Result<Uuid, Duration>),
 }
 
 /// When the loop goes on.
@@ -191,11 +192,10 @@ impl<K: Sink> Shipper<K> {
             Ok(Event::Unit(id, verdict)) => self.judge(id, verdict),
             Ok(Event::Run(run)) => {
                 self.is_asking = false;
-                self.run = run;
-                if run.is_some() {
-                    self.pauses = Box::new(pauses());
-                } else {
-                    self.ask_not_before = Instant::now() + self.pauses.next().unwrap_or(PAUSE);
+                self.run = run.ok();
+                match run {
+                    Ok(_) => self.pace = Pace::new(),
+                    Err(pause) => self.ask_not_before = Instant::now() + pause,
                 }
             }
             // A task is never cancelled while the loop runs, so it panicked: its unit stays in

@@ -4,8 +4,8 @@ use super::{ShipError, Shipper};
 use crate::LaneOutput;
 use crate::ship::attempt::Context;
 use crate::ship::checkpoint::Checkpoint;
-use crate::ship::deliver::pauses;
 use crate::ship::options::ShipOptions;
+use crate::ship::pace::Pace;
 use crate::ship::plan::Plan;
 use crate::ship::poison::PoisonDir;
 use crate::ship::sink::Sink;
@@ -56,7 +56,7 @@ impl<K: Sink> Shipper<K> {
             is_asking: false,
             is_draining: false,
             is_log_ended: false,
-            pauses: Box::new(pauses()),
+            pace: Pace::new(),
             not_before: Instant::now(),
             ask_not_before: Instant::now(),
             targets: HashSet::new(),

@@ -46,20 +46,28 @@ impl<K: Sink> Shipper<K> {
             return;
         }
         self.is_asking = true;
+        // If it fails: a question costs little, so the server's return is noticed soon.
+        let failed = self.pace.failed(true);
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             match context.sink.server_run(&context.prefix).await {
-                Ok(run) => Event::Run(Some(run)),
+                Ok(run) => Event::Run(Ok(run)),
                 Err(error) => {
                     counter!("millrace_insert_retries_total", "lane" => context.lane, "outcome" => "question")
                         .increment(1);
                     // As at a first start, which is no trouble: it is asked again.
-                    if !error.schema_is_missing() {
-                        tracing::warn!("ClickHouse does not answer: {error}");
-                    } else if let Err(error) = context.sink.migrate().await {
-                        tracing::warn!("the missing tables cannot be made: {error}");
+                    let trouble = if error.schema_is_missing() {
+                        let made = context.sink.migrate().await;
+                        made.map_err(|error| format!("the missing tables cannot be made: {error}"))
+                    } else {
+                        Err(format!("ClickHouse does not answer: {error}"))
+                    };
+                    if let Err(trouble) = trouble
+                        && failed.is_said
+                    {
+                        tracing::warn!("{trouble}");
                     }
-                    Event::Run(None)
+                    Event::Run(Err(failed.pause))
                 }
             }
         });
