@@ -80,9 +80,10 @@ pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, Act
 pub use actor::Actor;
 pub use batch_exports::{
     BackfillRange, BatchExportChange, CheckedDestination, ClaimedRun, DestinationChange,
-    DestinationLimits, ExportInterval, ExportLogFilter, ExportPlace, ExportWriter, ForgottenRuns,
-    IntervalError, NewBatchExport, NewExportLog, NewRun, OpenBackfill, RunFilter, RunMark,
-    RunOrder, RunOutcome, RunProgress, SeenBatchExport, Unpaused,
+    DestinationField, DestinationLimits, DestinationSpec, ExportInterval, ExportLogFilter,
+    ExportPlace, ExportWriter, FILE_FORMATS, FieldKind, FieldNeed, ForgottenRuns, IntervalError,
+    NeededWhen, NewBatchExport, NewExportLog, NewRun, OpenBackfill, RunFilter, RunMark, RunOrder,
+    RunOutcome, RunProgress, Sample, SeenBatchExport, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;

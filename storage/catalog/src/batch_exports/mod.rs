@@ -38,7 +38,10 @@ mod write;
 
 pub use backfills::BackfillRange;
 pub use claims::{ClaimedRun, RunOutcome};
-pub use destination::{CheckedDestination, DestinationChange, DestinationLimits};
+pub use destination::{
+    CheckedDestination, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
+    FILE_FORMATS, FieldKind, FieldNeed, NeededWhen, Sample,
+};
 pub use forgetting::{ForgottenRuns, RunMark};
 pub use interval::{ExportInterval, IntervalError};
 pub use logs::{ExportLogFilter, NewExportLog};

@@ -5,6 +5,7 @@ use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveActiveEnum, DeriveEntityModel, DerivePrimaryKey, DeriveRelation,
     EntityTrait, EnumIter, Json, PrimaryKeyTrait, Uuid,
 };
+use sea_orm::{ActiveEnum, Iterable};
 
 /// One export.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -92,6 +93,19 @@ pub enum DestinationType {
     Http,
     #[sea_orm(string_value = "NoOp")]
     NoOp,
+}
+
+impl DestinationType {
+    /// Every type, in the order of the documents.
+    pub fn all() -> impl Iterator<Item = Self> {
+        <Self as Iterable>::iter()
+    }
+
+    /// Its name on the wire.
+    #[must_use]
+    pub fn name(self) -> String {
+        ActiveEnum::to_value(&self)
+    }
 }
 
 /// Reached by identifiers, not by joins.

@@ -13,10 +13,14 @@
 mod fields;
 mod value;
 
+pub use fields::{
+    DestinationField, DestinationSpec, FILE_FORMATS, FieldKind, FieldNeed, NeededWhen, Sample,
+};
+
 use crate::entities::batch_exports::{self as exports, DestinationType};
 use crate::error::{ChangeError, Violation};
 use crate::secrets::SecretKey;
-use fields::{FORMAT_DEFAULT, FORMATS, Field, Kind, fields};
+use fields::{FORMAT_DEFAULT, fields};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -132,20 +136,20 @@ pub(super) fn changed(
     }
     after.check_complete()?;
     after.check_given_again(&before)?;
+    after.check_needs()?;
     after.check_format()?;
-    after.check_credentials()?;
     Ok(after)
 }
 
 impl Changed {
     fn set(
         &mut self,
-        field: &'static Field,
+        field: &'static DestinationField,
         value: &Value,
         limits: &DestinationLimits<'_>,
     ) -> Result<(), ChangeError> {
         if value.is_null() {
-            if field.required {
+            if field.is_required {
                 let detail = "This field may not be null.".to_owned();
                 return Err(field.blamed(("null", detail)));
             }
@@ -156,16 +160,16 @@ impl Changed {
         let value = value::checked(field.kind, value, limits);
         let value = value.map_err(|wrong| match field.kind {
             // Formats are blamed on the destination, as existing clients know it.
-            Kind::Format => blamed("destination", wrong),
+            FieldKind::Format => blamed("destination", wrong),
             _ => field.blamed(wrong),
         })?;
         let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
-        if is_blank && (field.required || field.secret) {
+        if is_blank && (field.is_required || field.is_secret) {
             let detail = "This field may not be blank.".to_owned();
             return Err(field.blamed(("blank", detail)));
         }
         match value {
-            Value::String(text) if field.secret => self.new_secrets.push((field.name, text)),
+            Value::String(text) if field.is_secret => self.new_secrets.push((field.name, text)),
             value => drop(self.kept.config.insert(field.name.to_owned(), value)),
         }
         Ok(())
@@ -187,7 +191,8 @@ impl Changed {
     }
 
     fn check_complete(&self) -> Result<(), ChangeError> {
-        let missing = fields(self.kept.kind).find(|field| field.required && !self.has(field.name));
+        let missing =
+            fields(self.kept.kind).find(|field| field.is_required && !self.has(field.name));
         missing.map_or(Ok(()), |field| {
             let detail = "This field is required.".to_owned();
             Err(field.blamed(("required", detail)))
@@ -197,7 +202,7 @@ impl Changed {
     /// Secrets that were given for one place are not sent to another.
     fn check_given_again(&self, before: &Kept) -> Result<(), ChangeError> {
         let differs = |name| self.kept.config.get(name) != before.config.get(name);
-        let leads_elsewhere = |field: &'static Field| {
+        let leads_elsewhere = |field: &'static DestinationField| {
             field.leads && (self.is_given(field.name) || differs(field.name))
         };
         if !fields(self.kept.kind).any(leads_elsewhere) {
@@ -216,7 +221,7 @@ impl Changed {
             return Ok(());
         };
         let format = self.text("file_format").unwrap_or(FORMAT_DEFAULT);
-        let known = FORMATS.iter().find(|(name, _)| *name == format);
+        let known = FILE_FORMATS.iter().find(|(name, _)| *name == format);
         let compressions = known.map_or(&[][..], |(_, compressions)| compressions);
         if compressions.contains(&compression) {
             return Ok(());
@@ -228,24 +233,50 @@ impl Changed {
         Err(blamed("destination", ("invalid_input", detail)))
     }
 
-    fn check_credentials(&self) -> Result<(), ChangeError> {
-        let needed = match (self.kept.kind, self.text("authentication_type")) {
-            (DestinationType::Snowflake, Some("keypair")) => "private_key",
-            (DestinationType::Snowflake, _) => "password",
-            _ => return Ok(()),
-        };
-        if self.has(needed) {
-            return Ok(());
+    /// Fields that go together are there together, whichever of them were given before.
+    fn check_needs(&self) -> Result<(), ChangeError> {
+        let needs = DestinationSpec::of(self.kept.kind).needs.iter();
+        let mut needs = needs.filter(|need| self.is_due(need));
+        needs.try_for_each(|need| {
+            let (NeededWhen::Given(other) | NeededWhen::Is(other, _)) = need.when;
+            let wrong = match need.value {
+                _ if !self.has(need.field) => {
+                    ("required", format!("Give this, too: {other} needs it."))
+                }
+                Some(value) if self.text(need.field) != Some(value) => {
+                    let detail = format!("This must be {value}: {other} needs that.");
+                    ("invalid_input", detail)
+                }
+                _ => return Ok(()),
+            };
+            Err(blamed(&attr(need.field), wrong))
+        })
+    }
+
+    fn is_due(&self, need: &FieldNeed) -> bool {
+        match need.when {
+            NeededWhen::Given(name) => self.has(name),
+            NeededWhen::Is(name, value) => {
+                let of = |field: &&DestinationField| field.name == name;
+                let default = fields(self.kept.kind)
+                    .find(of)
+                    .and_then(|field| field.default);
+                let is_default = default == Some(Sample::Text(value));
+                self.text(name).map_or(is_default, |given| given == value)
+            }
         }
-        let detail = format!("This way to authenticate needs {needed}.");
-        Err(blamed("destination", ("invalid_input", detail)))
     }
 }
 
-impl Field {
+impl DestinationField {
     fn blamed(&self, wrong: value::Wrong) -> ChangeError {
-        blamed(&format!("destination__config__{}", self.name), wrong)
+        blamed(&attr(self.name), wrong)
     }
+}
+
+/// A field of the configuration as errors name it.
+fn attr(name: &str) -> String {
+    format!("destination__config__{name}")
 }
 
 fn blamed(attr: &str, (code, detail): value::Wrong) -> ChangeError {

@@ -1,7 +1,7 @@
 //! Checks of a field's value.
 
 use super::DestinationLimits;
-use super::fields::{FORMATS, Kind};
+use super::fields::{FILE_FORMATS as FORMATS, FieldKind as Kind};
 use serde_json::{Map, Value, json};
 use std::path::{Component, Path};
 use url::{Host, Url};
@@ -10,6 +10,10 @@ use url::{Host, Url};
 const TEXT_CHARS_MAX: usize = 20_000;
 /// The most texts of a list.
 const LIST_MAX: usize = 1_000;
+
+/// What a key of a service account is used by.
+const SERVICE_ACCOUNT: [&str; 3] = ["client_email", "private_key", "private_key_id"];
+const CONNECTION: &str = "Give AccountName=…;AccountKey=…, or a BlobEndpoint=… with a key.";
 
 /// What is wrong with a value: the API's code, and a sentence.
 pub(super) type Wrong = (&'static str, String);
@@ -195,36 +199,47 @@ fn service_account(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wro
         serde_json::from_str(text).map_err(|_| wrong("Give the JSON key of a service account."))?;
     let values = key.values().filter_map(Value::as_str);
     let mut urls = values.filter(|value| value.contains("://"));
-    urls.try_for_each(|value| url(value, limits))
+    urls.try_for_each(|value| url(value, limits))?;
+    let is_given = |name: &&str| key.get(*name).and_then(Value::as_str).is_some_and(is_said);
+    let missing = SERVICE_ACCOUNT.into_iter().find(|name| !is_given(name));
+    missing.map_or(Ok(()), |name| {
+        let detail =
+            format!("The key has no {name}: give the whole JSON key of a service account.");
+        Err(wrong(&detail))
+    })
 }
 
 fn azure_connection(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
-    let parts = text
-        .split(';')
-        .map(str::trim)
-        .filter(|part| !part.is_empty());
-    let mut named = false;
+    let parts = text.split(';').map(str::trim).filter(|part| is_said(part));
+    let (mut is_named, mut has_key) = (false, false);
     for part in parts {
         let Some((name, value)) = part.split_once('=') else {
-            return Err(wrong(
-                "Give AccountName=…;AccountKey=… or a BlobEndpoint=….",
-            ));
+            return Err(wrong(CONNECTION));
         };
-        named |= matches!(name, "AccountName" | "BlobEndpoint");
         if value.contains("://") {
             url(value, limits)?;
         }
-        if name == "UseDevelopmentStorage" {
-            reachable(&Host::Domain("localhost"), limits)?;
-            named = true;
+        match name {
+            "AccountName" | "BlobEndpoint" => is_named |= is_said(value),
+            "AccountKey" | "SharedAccessSignature" => has_key |= is_said(value),
+            "UseDevelopmentStorage" => {
+                reachable(&Host::Domain("localhost"), limits)?;
+                (is_named, has_key) = (true, true);
+            }
+            _ => {}
         }
     }
-    if named {
-        return Ok(());
+    match (is_named, has_key) {
+        (true, true) => Ok(()),
+        (true, false) => Err(wrong(
+            "This has no key: give an AccountKey, or a SharedAccessSignature, too.",
+        )),
+        _ => Err(wrong(CONNECTION)),
     }
-    Err(wrong(
-        "Give AccountName=…;AccountKey=… or a BlobEndpoint=….",
-    ))
+}
+
+fn is_said(text: &str) -> bool {
+    !text.trim().is_empty()
 }
 
 fn wrong(detail: &str) -> Wrong {
@@ -264,18 +279,18 @@ mod tests {
             (Kind::AzureConnection, "AccountName=a;AccountKey=b==", true),
             (
                 Kind::AzureConnection,
-                "BlobEndpoint=http://127.0.0.1:1/a",
+                "BlobEndpoint=http://127.0.0.1:1/a;AccountKey=b==",
                 false,
             ),
             (Kind::AzureConnection, "UseDevelopmentStorage=true", false),
             (
                 Kind::ServiceAccount,
-                r#"{"token_uri": "https://a.example"}"#,
+                r#"{"client_email": "e", "private_key": "p", "private_key_id": "i", "token_uri": "https://a.example"}"#,
                 true,
             ),
             (
                 Kind::ServiceAccount,
-                r#"{"gcs_base_url": "http://10.1.1.1"}"#,
+                r#"{"client_email": "e", "private_key": "p", "private_key_id": "i", "gcs_base_url": "http://10.1.1.1"}"#,
                 false,
             ),
         ];

@@ -10,6 +10,7 @@ mod logs;
 mod plan;
 mod records;
 mod runs;
+mod together;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
