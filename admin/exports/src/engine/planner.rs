@@ -100,20 +100,20 @@ async fn backfill(inner: &Inner, open: OpenBackfill, watermark: UtcTime) -> Resu
     let start = windows_until.or(first);
     let ranges = split(start, end, live_since);
     if backfill.total_runs.is_none() {
-        let mut total = 0;
-        for range in &ranges {
-            let scope = scope(&export, range);
-            let source = Source::of(&inner.clickhouse, &export, &scope)?;
-            total += source.reading().count_windows(interval).await?;
+        let total = count(inner, &export, &ranges, interval).await?;
+        if total == 0 {
+            let why = nothing_found(&ranges);
+            inner
+                .catalog
+                .end_empty_export_backfill(backfill.id, &why)
+                .await?;
+            return Ok(());
         }
         let total = i64::try_from(total).unwrap_or(i64::MAX);
         inner
             .catalog
             .plan_export_backfill(backfill.id, total)
             .await?;
-        if total == 0 {
-            return Ok(());
-        }
     }
     let mut room = RUNS_AHEAD - open_runs.min(RUNS_AHEAD);
     let mut made = 0;
@@ -136,14 +136,61 @@ async fn backfill(inner: &Inner, open: OpenBackfill, watermark: UtcTime) -> Resu
         }
     }
     if made == 0 && open_runs == 0 {
-        // Fewer windows have rows than there were: rows were deleted meanwhile.
-        let made = inner.catalog.count_backfill_runs(backfill.id).await?;
-        inner
-            .catalog
-            .plan_export_backfill(backfill.id, made)
-            .await?;
+        return end_early(inner, backfill.id).await;
     }
     Ok(())
+}
+
+/// How many windows of these ranges have rows.
+async fn count(
+    inner: &Inner,
+    export: &BatchExport,
+    ranges: &[Window],
+    interval: ExportInterval,
+) -> Result<u64, PlanError> {
+    let mut total = 0;
+    for range in ranges {
+        let scope = scope(export, range);
+        let source = Source::of(&inner.clickhouse, export, &scope)?;
+        total += source.reading().count_windows(interval).await?;
+    }
+    Ok(total)
+}
+
+/// Ends a backfill of which fewer windows have rows than there were: rows were deleted meanwhile.
+async fn end_early(inner: &Inner, id: Uuid) -> Result<(), PlanError> {
+    match inner.catalog.count_backfill_runs(id).await? {
+        0 => {
+            let why = "The rows of the range were deleted before there was a run.";
+            inner.catalog.end_empty_export_backfill(id, why).await?
+        }
+        made => inner.catalog.plan_export_backfill(id, made).await?,
+    };
+    Ok(())
+}
+
+/// Why a backfill of these ranges has no runs, for customers.
+fn nothing_found(ranges: &[Window]) -> String {
+    let of_range = |range: &Window| {
+        let end = range.end;
+        match (range.by, range.start) {
+            (WindowBy::Timestamp { arrived_before }, _) => format!(
+                "of what happened before {end}, nothing that the export takes had arrived when it \
+                 began, at {arrived_before}"
+            ),
+            (WindowBy::Arrival, Some(start)) => {
+                format!("nothing that the export takes arrived from {start} to {end}")
+            }
+            (WindowBy::Arrival, None) => {
+                format!("nothing that the export takes arrived before {end}")
+            }
+        }
+    };
+    let found: Vec<String> = ranges.iter().map(of_range).collect();
+    format!(
+        "There is nothing in the range: {}. What arrives later comes by the clock.",
+        found.join("; ")
+    )
 }
 
 /// Whose rows of a range.

@@ -148,17 +148,23 @@ impl Catalog {
         let now = self.now();
         check(export, range, now)?;
         settle_first_window(within, export).await?;
+        let nothing = nothing_ended(export, range, now);
+        let is_done = nothing.is_some();
         let backfill = backfills::Model {
             id: Uuid::now_v7(),
             batch_export_id: export.id,
             start_at: range.start_at,
             end_at: range.end_at,
-            status: RunStatus::Starting,
-            total_runs: None,
+            status: match is_done {
+                true => RunStatus::Completed,
+                false => RunStatus::Starting,
+            },
+            total_runs: is_done.then_some(0),
             finished_runs: 0,
             created_at: now,
-            finished_at: None,
+            finished_at: is_done.then_some(now),
             last_updated_at: now,
+            message: nothing,
         };
         let row = backfill.into_active_model().reset_all();
         let made = backfills::Entity::insert(row)
@@ -173,7 +179,23 @@ impl Catalog {
         let message = format!("Somebody asked for backfill {}.", made.id);
         self.log_export(within, export.id, None, LogLevel::Info, &message)
             .await?;
+        if let Some(why) = &made.message {
+            self.log_empty_backfill(within, &made, why).await?;
+        }
         Ok(made)
+    }
+
+    /// Says in the export's log why a backfill has no runs.
+    pub(super) async fn log_empty_backfill(
+        &self,
+        within: &DatabaseTransaction,
+        backfill: &backfills::Model,
+        why: &str,
+    ) -> Result<(), DbErr> {
+        let message = format!("Backfill {} has no runs. {why}", backfill.id);
+        let export_id = backfill.batch_export_id;
+        self.log_export(within, export_id, None, LogLevel::Info, &message)
+            .await
     }
 
     pub(super) async fn cancel(
@@ -232,11 +254,29 @@ async fn settle_first_window(
     Ok(())
 }
 
+/// Why a range can have no runs, whatever rows there are: backfills are made of whole windows that
+/// have ended.
+fn nothing_ended(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Option<String> {
+    let interval = interval_of(export);
+    let first = interval.window_start(range.start_at?);
+    let current = interval.window_start(now);
+    (first >= current).then(|| {
+        format!(
+            "No window of the range has ended. Windows of this export ({interval}) are exported whole: the next one \
+             ends at {}, and comes by the clock unless the export is paused.",
+            interval.window_end(now)
+        )
+    })
+}
+
+/// Length of its windows: the text was an interval when it was kept.
+fn interval_of(export: &exports::Model) -> ExportInterval {
+    export.interval.parse().unwrap_or(ExportInterval::Hour)
+}
+
 fn check(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Result<(), ChangeError> {
     let refused = |field, detail| Err(ChangeError::invalid(field, "invalid_input", detail));
-    // The text was an interval when it was kept.
-    let interval = export.interval.parse().unwrap_or(ExportInterval::Hour);
-    let latest = now.plus_micros(interval.micros());
+    let latest = now.plus_micros(interval_of(export).micros());
     if range.end_at.is_some_and(|end| end > latest) {
         let detail = "The end may be one interval in the future at most.";
         return refused("end_at", detail);

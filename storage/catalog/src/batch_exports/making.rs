@@ -131,6 +131,33 @@ impl Catalog {
         self.finish(transaction, planned).await
     }
 
+    /// Completes a backfill that has no runs, and says why. `false`: it has ended, or is no more.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn end_empty_export_backfill(
+        &self,
+        id: Uuid,
+        why: &str,
+    ) -> Result<bool, ChangeError> {
+        let transaction = self.begin().await?;
+        let ended = async {
+            let Some(mut backfill) = lock_open_backfill(&transaction, id).await? else {
+                return Ok(false);
+            };
+            backfill.total_runs = Some(0);
+            backfill.status = RunStatus::Running;
+            backfill.message = Some(why.to_owned());
+            self.log_empty_backfill(&transaction, &backfill, why)
+                .await?;
+            self.save_counts(&transaction, backfill).await?;
+            Ok(true)
+        };
+        let ended = ended.await;
+        self.finish(transaction, ended).await
+    }
+
     /// Gives a backfill up that cannot be planned. `false`: it has ended, or is no more.
     ///
     /// # Errors
@@ -146,6 +173,7 @@ impl Catalog {
             backfill.status = RunStatus::Failed;
             backfill.finished_at = Some(now);
             backfill.last_updated_at = now;
+            backfill.message = Some(why.to_owned());
             let export_id = backfill.batch_export_id;
             let row = backfill.into_active_model().reset_all();
             row.update(&transaction).await?;

@@ -32,6 +32,8 @@ pub struct Model {
     pub finished_at: Option<UtcTime>,
     /// When any of this last changed.
     pub last_updated_at: UtcTime,
+    /// Why it has no runs, or was given up, for people; null otherwise.
+    pub message: Option<String>,
 }
 
 /// Reached by identifiers, not by joins.

@@ -27,6 +27,7 @@ mod m0021_export_engine;
 mod m0022_persons;
 mod m0025_historical_allowances;
 mod m0026_forgotten_runs;
+mod m0031_backfill_messages;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -65,6 +66,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0022_persons::Migration),
             Box::new(m0025_historical_allowances::Migration),
             Box::new(m0026_forgotten_runs::Migration),
+            Box::new(m0031_backfill_messages::Migration),
         ]
     }
 }

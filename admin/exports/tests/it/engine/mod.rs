@@ -18,6 +18,7 @@ on_both!(
     a_backfill_and_windows_by_the_clock_have_each_event_once,
     a_backfill_that_cannot_be_made_fails_alone,
     an_export_that_never_ran_is_backfilled,
+    a_backfill_of_a_young_project_says_why_it_has_no_runs,
     a_run_that_cannot_succeed_is_given_up_and_told,
     a_run_says_how_far_it_is_while_it_runs,
     old_runs_are_forgotten_by_who_leads,
@@ -165,6 +166,32 @@ async fn an_export_that_never_ran_is_backfilled(database: TestDatabase) {
     let ended = stand.backfill_ended(export.id, backfill).await;
     assert_eq!(ended, RunStatus::Completed);
     assert_eq!(stand.exported(), [1]);
+}
+
+async fn a_backfill_of_a_young_project_says_why_it_has_no_runs(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let export = stand.export(json!({})).await;
+    // All that there is arrives after the export was made.
+    stand.store(stand.team_id, &[(1, 1, 1)]).await;
+    stand.pass(2 * WINDOW).await;
+    let young = stand.backfill(export.id, None, None).await;
+    // And nothing in the window after that.
+    stand.pass_time(2 * WINDOW);
+    let later = stand.backfill(export.id, Some(WINDOW), None).await;
+    let _process = stand.start();
+    for (id, words) in [
+        (young, "had arrived when it began, at"),
+        (later, "nothing that the export takes arrived from"),
+    ] {
+        let ended = stand.backfill_ended(export.id, id).await;
+        let backfill = stand.backfill_of(export.id, id).await;
+        assert_eq!(
+            (ended, backfill.total_runs),
+            (RunStatus::Completed, Some(0))
+        );
+        let message = backfill.message.unwrap();
+        assert!(message.contains(words), "{message}");
+    }
 }
 
 async fn a_run_that_cannot_succeed_is_given_up_and_told(database: TestDatabase) {

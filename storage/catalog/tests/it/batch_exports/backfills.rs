@@ -4,7 +4,8 @@ use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BackfillRange, ChangeError, NewRun, RunProgress, RunStatus, UtcTime,
+    ActivityScope, BackfillRange, ChangeError, ExportLogFilter, NewRun, RunProgress, RunStatus,
+    UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -14,7 +15,8 @@ on_both!(
     runs_are_counted_until_all_are_done,
     a_backfill_fails_with_one_of_its_runs_until_that_is_tried_again,
     a_backfill_that_cannot_be_planned_is_given_up_once,
-    a_backfill_of_no_runs_is_complete_at_once,
+    a_backfill_of_no_runs_is_complete_at_once_and_says_why,
+    a_range_without_a_window_that_has_ended_says_so_at_once,
     cancelling_takes_the_open_runs_along,
     backfills_are_listed_newest_first_and_to_their_owner,
 );
@@ -50,10 +52,12 @@ async fn ranges_that_are_none_are_refused(database: TestDatabase) {
                     (backfill.start_at, backfill.end_at),
                     (range.start_at, range.end_at)
                 );
-                assert_eq!(
-                    (backfill.status, backfill.total_runs),
-                    (RunStatus::Starting, None)
-                );
+                let has_ended = start.is_none_or(|start| start <= now);
+                let expected = match has_ended {
+                    true => (RunStatus::Starting, None),
+                    false => (RunStatus::Completed, Some(0)),
+                };
+                assert_eq!((backfill.status, backfill.total_runs), expected);
             }
             Some(field) => {
                 let expected = (Some(field.to_owned()), "invalid_input");
@@ -171,7 +175,10 @@ async fn a_backfill_that_cannot_be_planned_is_given_up_once(database: TestDataba
     assert!(catalog.fail_export_backfill(id, "Why.").await.unwrap());
     let seen = catalog.export_backfill(place, export_id, id).await;
     let seen = seen.unwrap().unwrap();
-    assert_eq!(seen.status, RunStatus::Failed);
+    assert_eq!(
+        (seen.status, seen.message.as_deref()),
+        (RunStatus::Failed, Some("Why."))
+    );
     assert!(seen.finished_at.is_some());
     assert!(!catalog.fail_export_backfill(id, "Why.").await.unwrap());
     assert!(!catalog.plan_export_backfill(id, 1).await.unwrap());
@@ -179,7 +186,52 @@ async fn a_backfill_that_cannot_be_planned_is_given_up_once(database: TestDataba
     assert!(!nobody.unwrap());
 }
 
-async fn a_backfill_of_no_runs_is_complete_at_once(database: TestDatabase) {
+/// The newest line of an export.
+async fn last_line(stand: &Stand, export_id: Uuid) -> String {
+    let (catalog, filter) = (&stand.fixture.catalog, ExportLogFilter::default());
+    let lines = catalog.list_export_logs(stand.place(), export_id, &filter, ALL);
+    lines.await.unwrap().unwrap().rows[0].message.clone()
+}
+
+async fn a_range_without_a_window_that_has_ended_says_so_at_once(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    // In the middle of a window.
+    stand.fixture.pass_micros(HOUR / 2);
+    let (window, now) = (NOW.0, NOW.0 + HOUR / 2);
+    let table = [
+        (Some(window), None, true),
+        (Some(window), Some(window + HOUR), true),
+        (Some(now + 1), Some(now + HOUR), true),
+        (Some(window - 1), None, false),
+        (None, None, false),
+    ];
+    for (start, end, is_empty) in table {
+        let export_id = stand.made().await.id;
+        let range = BackfillRange {
+            start_at: start.map(UtcTime),
+            end_at: end.map(UtcTime),
+        };
+        let asked = catalog.start_export_backfill(actor, place, export_id, range);
+        let backfill = asked.await.unwrap();
+        assert_eq!(backfill.message.is_some(), is_empty, "{range:?}");
+        let Some(message) = backfill.message else {
+            continue;
+        };
+        assert_eq!(
+            (backfill.status, backfill.total_runs, backfill.finished_at),
+            (RunStatus::Completed, Some(0), Some(backfill.created_at))
+        );
+        let next_end = UtcTime(window + HOUR).to_string();
+        assert!(message.contains(&next_end), "{message}");
+        let line = last_line(&stand, export_id).await;
+        assert!(line.contains(&message), "{line}");
+        let open = catalog.open_export_backfills().await.unwrap();
+        assert!(open.iter().all(|open| open.backfill.id != backfill.id));
+    }
+}
+
+async fn a_backfill_of_no_runs_is_complete_at_once_and_says_why(database: TestDatabase) {
     let stand = Stand::open(&database).await;
     let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
     let (export_id, range) = (stand.made().await.id, BackfillRange::default());
@@ -188,16 +240,22 @@ async fn a_backfill_of_no_runs_is_complete_at_once(database: TestDatabase) {
         .await
         .unwrap()
         .id;
-    assert!(catalog.plan_export_backfill(empty, 0).await.unwrap());
+    let why = "Nothing lies there.";
+    let ended = catalog.end_empty_export_backfill(empty, why).await;
+    assert!(ended.unwrap());
+    let twice = catalog.end_empty_export_backfill(empty, "Again.").await;
+    assert!(!twice.unwrap(), "it has ended");
     let empty = catalog
         .export_backfill(place, export_id, empty)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(
-        (empty.status, empty.total_runs),
-        (RunStatus::Completed, Some(0))
+        (empty.status, empty.total_runs, empty.message.as_deref()),
+        (RunStatus::Completed, Some(0), Some(why))
     );
+    let line = last_line(&stand, export_id).await;
+    assert!(line.ends_with(why), "{line}");
 }
 
 async fn cancelling_takes_the_open_runs_along(database: TestDatabase) {

@@ -1,7 +1,9 @@
 //! Waiting for what processes do.
 
 use super::Stand;
-use millrace_catalog::{BatchExportRun, ExportLogFilter, PageRequest, RunStatus};
+use millrace_catalog::{
+    BatchExportBackfill, BatchExportRun, ExportLogFilter, PageRequest, RunStatus,
+};
 use millrace_exports::engine::Notice;
 use std::time::Duration;
 use uuid::Uuid;
@@ -92,8 +94,7 @@ impl Stand {
     pub async fn backfill_ended(&self, export_id: Uuid, id: Uuid) -> RunStatus {
         let ended = async {
             loop {
-                let seen = self.catalog.export_backfill(self.place, export_id, id);
-                let status = seen.await.unwrap().unwrap().status;
+                let status = self.backfill_of(export_id, id).await.status;
                 if !status.is_open() {
                     return status;
                 }
@@ -102,6 +103,12 @@ impl Stand {
         };
         let ended = tokio::time::timeout(Duration::from_secs(120), ended).await;
         ended.expect("the backfill does not end")
+    }
+
+    /// A backfill as it is now.
+    pub async fn backfill_of(&self, export_id: Uuid, id: Uuid) -> BatchExportBackfill {
+        let seen = self.catalog.export_backfill(self.place, export_id, id);
+        seen.await.unwrap().unwrap()
     }
 
     /// Waits for the first word to administrators, which follows the end of a run; answers all.
