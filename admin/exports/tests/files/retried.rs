@@ -13,6 +13,7 @@ on_each!(
     files_of_another_format_go_if_they_were_this_exports_own,
     files_of_another_export_are_not_overwritten,
     what_is_not_this_windows_stays,
+    keys_that_nobody_can_have_paths_for_keep_no_window_back,
     a_slow_try_takes_nothing_from_the_one_that_came_after_it,
 );
 
@@ -141,6 +142,18 @@ async fn files_of_another_export_are_not_overwritten(place: &dyn Place) {
         .await
         .unwrap();
     assert_eq!(texts(place, "shared").await["W.jsonl"], "e\n");
+}
+
+async fn keys_that_nobody_can_have_paths_for_keep_no_window_back(place: &dyn Place) {
+    let destination = place.open("odd", json!({}));
+    place.put(&format!("odd/{STEM}//x"), b"odd").await;
+    for _ in 0..2 {
+        let delivered = deliver(destination.as_ref(), &run(0), &["a\n"]).await;
+        delivered.unwrap();
+    }
+    let files = place.files().await;
+    let text = &files[&format!("odd/{STEM}.jsonl")];
+    assert_eq!((files.len(), text.as_slice()), (3, &b"a\n"[..]));
 }
 
 async fn what_is_not_this_windows_stays(place: &dyn Place) {

@@ -17,7 +17,8 @@ pub(super) trait Store: Send + Sync {
     /// A small file; `None` if there is none, or it may not be read.
     async fn read(&self, key: &str) -> Result<Option<Bytes>, ExportError>;
 
-    /// The keys that begin so, temporary names included; none if they may not be listed.
+    /// The keys that begin so and have no slash behind that, temporary names included; none if they
+    /// may not be listed.
     async fn list(&self, beginning: &str) -> Result<Vec<String>, ExportError>;
 
     /// Deletes a file, if there is one.

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use millrace_catalog::DestinationType;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
@@ -163,10 +163,20 @@ impl Bucket {
 
     fn list(&self, query: &BTreeMap<String, String>) -> Response<Full<Bytes>> {
         let prefix = query.get("prefix").map_or("", String::as_str);
-        let contents = self
-            .objects
+        let delimiter = query.get("delimiter");
+        let below = |key: &str| {
+            let rest = key.strip_prefix(prefix).unwrap_or_default();
+            let (name, _) = rest.split_once(delimiter?.as_str())?;
+            Some(format!("{prefix}{name}{}", delimiter?))
+        };
+        let found = self.objects.iter();
+        let found: Vec<_> = found.filter(|(key, _)| key.starts_with(prefix)).collect();
+        let prefixes: BTreeSet<String> = found.iter().filter_map(|(key, _)| below(key)).collect();
+        let prefixes: String = prefixes
             .iter()
-            .filter(|(key, _)| key.starts_with(prefix));
+            .map(|it| format!("<CommonPrefixes><Prefix>{it}</Prefix></CommonPrefixes>"))
+            .collect();
+        let contents = found.into_iter().filter(|(key, _)| below(key).is_none());
         let contents = contents.map(|(key, object)| {
             let key = key.replace('&', "&amp;").replace('<', "&lt;");
             let size = object.len();
@@ -176,7 +186,9 @@ impl Bucket {
             )
         });
         let contents: String = contents.collect();
-        xml(&format!("<ListBucketResult>{contents}</ListBucketResult>"))
+        xml(&format!(
+            "<ListBucketResult>{contents}{prefixes}</ListBucketResult>"
+        ))
     }
 }
 

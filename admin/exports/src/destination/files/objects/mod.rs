@@ -118,7 +118,11 @@ impl Store for Objects {
 
     async fn list(&self, beginning: &str) -> Result<Vec<String>, ExportError> {
         let mut keys = Vec::new();
-        let mut options = PaginatedListOptions::default();
+        // No name of ours goes on with a slash; of what does, some have no paths that the library takes.
+        let mut options = PaginatedListOptions {
+            delimiter: Some("/".into()),
+            ..PaginatedListOptions::default()
+        };
         for _ in 0..PAGES_MAX {
             let page = self
                 .lister
