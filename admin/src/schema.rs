@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// Marks a choice that is published and not checked here: who takes the body refuses it, as only
+/// they can say what is wrong, or blame another field.
+pub(crate) const CHECKED_LATER: &str = "x-checked-later";
+
 /// What a body must look like.
 #[derive(Clone)]
 pub(crate) struct BodySchema {
@@ -52,6 +56,7 @@ impl BodySchema {
 
     fn compiled(name: String, schema: Value) -> Self {
         let checked = choices_of_any_type(schema.clone());
+        let schema = without_marks(schema);
         let validator = jsonschema::options()
             .with_draft(Draft::Draft202012)
             .should_validate_formats(true)
@@ -92,13 +97,35 @@ fn choices_of_any_type(schema: Value) -> Value {
     }
 }
 
+/// The schema as it is published: what is checked where is our own affair.
+fn without_marks(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(fields) => {
+            fields.remove(CHECKED_LATER);
+            fields
+                .values_mut()
+                .for_each(|field| *field = without_marks(field.take()));
+        }
+        Value::Array(items) => {
+            items
+                .iter_mut()
+                .for_each(|item| *item = without_marks(item.take()));
+        }
+        _ => {}
+    }
+    schema
+}
+
 #[derive(Clone, Debug)]
 struct ChoicesOfAnyType;
 
 impl Transform for ChoicesOfAnyType {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
-        if schema.get("enum").is_some() {
+        if schema.remove(CHECKED_LATER).is_some() {
+            schema.remove("enum");
+            schema.remove("const");
+        } else if schema.get("enum").or(schema.get("const")).is_some() {
             schema.remove("type");
         }
     }

@@ -1,6 +1,6 @@
 //! The types inside of a body: in `$defs` where it is checked, beside all others in the document.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 const INSIDE: &str = "#/$defs/";
@@ -41,16 +41,16 @@ pub(super) fn lifted(mut body: Value, all: &mut Map<String, Value>) -> Value {
 /// With references to where the definitions are now.
 fn renamed(mut schema: Value, names: &BTreeMap<String, String>) -> Value {
     match &mut schema {
+        // Of `$ref`, or of a discriminator's mapping.
+        Value::String(reference) => {
+            let name = reference.strip_prefix(INSIDE);
+            if let Some(name) = name.and_then(|name| names.get(name)) {
+                *reference = format!("{BESIDE}{name}");
+            }
+        }
         Value::Object(fields) => {
-            for (key, field) in fields.iter_mut() {
-                let name = (key == "$ref")
-                    .then(|| field.as_str()?.strip_prefix(INSIDE))
-                    .flatten()
-                    .and_then(|name| names.get(name));
-                *field = match name {
-                    Some(name) => json!(format!("{BESIDE}{name}")),
-                    None => renamed(field.take(), names),
-                };
+            for field in fields.values_mut() {
+                *field = renamed(field.take(), names);
             }
         }
         Value::Array(items) => {
@@ -66,6 +66,7 @@ fn renamed(mut schema: Value, names: &BTreeMap<String, String>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn definitions(all: &Value) -> Map<String, Value> {
         all.as_object().unwrap().clone()
@@ -76,6 +77,7 @@ mod tests {
         let mut all = definitions(&json!({ "Same": { "type": "string" } }));
         let body = json!({
             "properties": { "a": { "$ref": "#/$defs/Same" }, "b": { "$ref": "#/$defs/New" } },
+            "discriminator": { "propertyName": "type", "mapping": { "a": "#/$defs/Same" } },
             "$defs": { "Same": { "type": "string" }, "New": { "type": "integer" } },
         });
         let body = lifted(body, &mut all);
@@ -83,6 +85,9 @@ mod tests {
             "properties": {
                 "a": { "$ref": "#/components/schemas/Same" },
                 "b": { "$ref": "#/components/schemas/New" },
+            },
+            "discriminator": {
+                "propertyName": "type", "mapping": { "a": "#/components/schemas/Same" },
             },
         });
         assert_eq!(body, expected);

@@ -1,5 +1,6 @@
 //! `/api/docs/`: the OpenAPI document as a page. Loads nothing from elsewhere, runs no script.
 
+use super::variants::{self, Variants};
 use askama::Template;
 use serde_json::Value;
 
@@ -9,11 +10,16 @@ use serde_json::Value;
 ///
 /// The template cannot be written.
 pub(crate) fn page(document: &Value) -> Result<String, String> {
+    let groups = groups(document);
+    let rows = groups.iter().flat_map(|group| &group.operations);
+    let fields = rows.flat_map(|row| &row.body);
+    let variants = variants::of(document, fields.filter_map(|field| field.more.clone()));
     let page = Page {
         title: text(document, "/info/title"),
         version: text(document, "/info/version"),
         introduction: paragraphs(&text(document, "/info/description")),
-        groups: groups(document),
+        groups,
+        variants,
     };
     page.render().map_err(|error| error.to_string())
 }
@@ -25,6 +31,7 @@ struct Page {
     version: String,
     introduction: Vec<String>,
     groups: Vec<Group>,
+    variants: Vec<Variants>,
 }
 
 /// The operations on one resource.
@@ -46,11 +53,13 @@ struct Row {
     answers: Vec<Answer>,
 }
 
-struct Field {
-    name: String,
-    kind: String,
-    is_required: bool,
-    description: String,
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) is_required: bool,
+    pub(super) description: String,
+    /// Where on the page there is more of it.
+    pub(super) more: Option<String>,
 }
 
 struct Answer {
@@ -102,7 +111,7 @@ fn row(document: &Value, path: &str, method: &str, operation: &Value) -> Row {
         scopes: scopes(operation),
         parameters: parameters(document, operation),
         body: schema
-            .map(|schema| body(resolved(document, schema)))
+            .map(|schema| body(document, resolved(document, schema)))
             .unwrap_or_default(),
         answers: answers.collect(),
     }
@@ -123,27 +132,46 @@ fn parameters(document: &Value, operation: &Value) -> Vec<Field> {
             kind: text(parameter, "/in"),
             is_required: parameter.pointer("/required") == Some(&Value::Bool(true)),
             description: text(parameter, "/description"),
+            more: None,
         }
     });
     parameters.collect()
 }
 
-fn body(schema: &Value) -> Vec<Field> {
+pub(super) fn body(document: &Value, schema: &Value) -> Vec<Field> {
     let is_required = |name: &str| items(schema, "/required").any(|required| required == name);
     let fields = fields(schema, "/properties").map(|(name, property)| Field {
         name: name.clone(),
-        kind: kind(property),
+        kind: kind(document, property),
         is_required: is_required(name),
-        description: text(property, "/description"),
+        description: about(document, property),
+        more: variants::anchor(document, property),
     });
     fields.collect()
 }
 
+/// What is said of a field, or else of its type.
+fn about(document: &Value, property: &Value) -> String {
+    let own = text(property, "/description");
+    let mut said = match own.is_empty() {
+        true => text(resolved(document, property), "/description"),
+        false => own,
+    };
+    if property.get("writeOnly") == Some(&Value::Bool(true)) {
+        said += " Never answered.";
+    }
+    said.replace('`', "")
+}
+
 /// What a field may be, in a few words.
-fn kind(schema: &Value) -> String {
+pub(super) fn kind(document: &Value, schema: &Value) -> String {
+    let schema = resolved(document, schema);
+    if let Some(words) = variants::words(document, schema) {
+        return words;
+    }
     let alternatives: Vec<String> = ["/anyOf", "/oneOf"]
         .iter()
-        .flat_map(|place| items(schema, place).map(kind))
+        .flat_map(|place| items(schema, place).map(|one| kind(document, one)))
         .collect();
     if !alternatives.is_empty() {
         return alternatives.join(" or ");
@@ -183,13 +211,13 @@ fn kind(schema: &Value) -> String {
     types + &limits.collect::<String>()
 }
 
-fn resolved<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
+pub(super) fn resolved<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
     let target = value.get("$ref").and_then(Value::as_str);
     let target = target.and_then(|target| document.pointer(target.strip_prefix('#')?));
     target.unwrap_or(value)
 }
 
-fn text(value: &Value, pointer: &str) -> String {
+pub(super) fn text(value: &Value, pointer: &str) -> String {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default().to_owned()
 }
@@ -202,7 +230,7 @@ fn fields<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = (&'v Stri
         .flatten()
 }
 
-fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
+pub(super) fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value
         .pointer(pointer)
         .and_then(Value::as_array)
@@ -210,7 +238,7 @@ fn items<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value>
         .flatten()
 }
 
-fn paragraphs(text: &str) -> Vec<String> {
+pub(super) fn paragraphs(text: &str) -> Vec<String> {
     let lines = text.split('\n').map(|line| line.replace('`', ""));
     lines.filter(|line| !line.is_empty()).collect()
 }

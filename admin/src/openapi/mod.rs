@@ -7,7 +7,7 @@
 //! | `responses` | what may be answered, and when |
 //! | `components` | what operations share |
 //! | `definitions` | the types inside of bodies |
-//! | `docs` | the document as a page |
+//! | `docs`, `variants` | the document as a page |
 
 mod components;
 mod definitions;
@@ -15,6 +15,7 @@ pub(crate) mod docs;
 mod names;
 mod operation;
 mod responses;
+mod variants;
 
 use crate::answer::AnswerSchema;
 use crate::error::{ErrorBody, ProblemBody};

@@ -105,24 +105,60 @@ fn told(found: &ValidationError<'_>) -> ApiError {
     error(code, &path, detail)
 }
 
-/// Of several alternatives the one that was meant: whose outer type fits. What is wrong inside it
-/// is what the client wants to know.
-fn meant<'e>(
-    alternatives: &'e [Vec<ValidationError<'static>>],
-    depth: usize,
-) -> Option<&'e ValidationError<'static>> {
-    alternatives.iter().find_map(|errors| {
-        let outer = |error: &ValidationError<'_>| {
-            let kind = error.kind();
-            let is_outer = matches!(
-                kind,
-                Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. }
-            );
-            is_outer && segments(error).len() == depth
-        };
-        let first = errors.first()?;
-        (!errors.iter().any(outer)).then_some(first)
+type Alternative = Vec<ValidationError<'static>>;
+
+/// What is wrong with the one of several alternatives that was meant: whose kind is named, or else
+/// whose outer type fits. What is wrong inside it is what the client wants to know.
+fn meant(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<'static>> {
+    let of_kind = of_a_kind(alternatives, depth);
+    let complete = || {
+        alternatives
+            .iter()
+            .filter(|it| missing(it, depth).is_none())
+    };
+    of_kind
+        .or_else(|| complete().find_map(|errors| inside(errors, depth)))
+        .or_else(|| alternatives.iter().find_map(|errors| inside(errors, depth)))
+}
+
+/// The first thing that is wrong with an alternative whose outer type fits.
+fn inside(errors: &Alternative, depth: usize) -> Option<&ValidationError<'static>> {
+    let outer = |error: &ValidationError<'_>| {
+        let kind = error.kind();
+        let is_outer = matches!(
+            kind,
+            Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. }
+        );
+        is_outer && segments(error).len() == depth
+    };
+    let first = errors.first()?;
+    (!errors.iter().any(outer)).then_some(first)
+}
+
+/// A field that an alternative needs and that is not there.
+fn missing(errors: &Alternative, depth: usize) -> Option<&ValidationError<'static>> {
+    let mut errors = errors.iter();
+    errors.find(|error| {
+        matches!(error.kind(), Kind::Required { .. }) && segments(error).len() == depth
     })
+}
+
+/// Of alternatives that are told apart by a constant in one of their fields: what is wrong in the
+/// one whose constant was sent, or with what was sent for it, or that nothing was.
+fn of_a_kind(alternatives: &[Alternative], depth: usize) -> Option<&ValidationError<'static>> {
+    let is_other = |error: &&ValidationError<'_>| match error.kind() {
+        Kind::Constant { .. } => segments(error).len() == depth + 1,
+        _ => false,
+    };
+    let is_excluded = |error: &ValidationError<'_>| matches!(error.kind(), Kind::Not { .. });
+    let Some(other) = alternatives.iter().flatten().find(is_other) else {
+        let all = alternatives.iter().map(|errors| missing(errors, depth));
+        let all: Option<Vec<_>> = all.collect();
+        return all?.first().copied();
+    };
+    let fits = |errors: &&Alternative| !errors.iter().any(|it| is_other(&it) || is_excluded(it));
+    let fitting = alternatives.iter().find(fits);
+    fitting.map_or(Some(other), |errors| errors.first())
 }
 
 /// None of the alternatives has the type.

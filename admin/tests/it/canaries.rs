@@ -94,7 +94,9 @@ fn token(mail: &Value) -> String {
 /// Destinations of every type that has secrets.
 fn destinations() -> Vec<Value> {
     let secret = |name: &str| format!("{CANARY}-{name}");
-    let account = format!(r#"{{"type":"service_account","private_key":"{CANARY}"}}"#);
+    let account = format!(
+        r#"{{"client_email":"{CANARY}-e","private_key_id":"{CANARY}-i","private_key":"{CANARY}"}}"#
+    );
     let database = json!({
         "user": secret("user"), "password": secret("password"), "host": "db.example",
         "database": "events",

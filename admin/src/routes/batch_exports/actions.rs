@@ -28,7 +28,10 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .pipelines_level(),
         Operation::action(paths.backfill, backfill)
             .about("Export past times")
-            .note("Nothing else of the body is read.")
+            .note(
+                "Nothing else of the body is read. A backfill without runs, as nothing lies in its range or no window \
+                 of it has ended, is complete at once; its `message` and the export's log say why.",
+            )
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
@@ -72,7 +75,8 @@ impl From<RangeBody> for BackfillRange {
 struct BackfilledBody {
     #[serde(flatten)]
     export: ExportBody,
-    /// Null if nothing was missed, or nobody asked for it.
+    /// Null if nothing was missed, or nobody asked for it. `backfills/` says how far it is, and why
+    /// it has no runs if it has none.
     backfill_id: Option<Uuid>,
 }
 

@@ -1,13 +1,15 @@
 //! What exports, runs and backfills look like on the wire.
 
+use super::destinations::{self, Direction};
 use super::timestamp_of;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
     BatchExportBackfill, BatchExportRun, DestinationType, ExportModel, RunStatus, SeenBatchExport,
 };
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use uuid::Uuid;
 
 /// What is exported.
@@ -76,13 +78,22 @@ same!(StatusName, RunStatus, Starting Running Completed Failed FailedRetryable C
     Terminated TimedOut);
 
 /// Where an export goes.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BatchExportDestination")]
+#[derive(Debug, Serialize)]
 struct DestinationBody {
     #[serde(rename = "type")]
     kind: TypeName,
     /// The fields of the type, without its secrets.
     config: Map<String, Value>,
+}
+
+impl JsonSchema for DestinationBody {
+    fn schema_name() -> Cow<'static, str> {
+        "BatchExportDestination".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        destinations::schema(generator, Direction::Answer)
+    }
 }
 
 /// A batch export.
@@ -218,6 +229,8 @@ pub(super) struct BackfillBody {
     finished_at: Option<Timestamp>,
     last_updated_at: Timestamp,
     progress: ProgressBody,
+    /// Why it has no runs, or was given up; null otherwise.
+    message: Option<String>,
 }
 
 impl From<BatchExportBackfill> for BackfillBody {
@@ -245,6 +258,7 @@ impl From<BatchExportBackfill> for BackfillBody {
                 finished_runs: finished,
                 progress: total.map(part),
             },
+            message: backfill.message,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What is sent to make and change exports.
 
 use super::bodies::{ModelName, TypeName};
+use super::destinations::{self, Direction};
 use crate::error::ApiError;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
@@ -8,13 +9,13 @@ use millrace_catalog::{
     BatchExportChange, DestinationChange, ExportModel, NewBatchExport, TeamId, UtcTime,
 };
 use millrace_exports::query::ExportQuery;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// Where a new export goes.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "NewBatchExportDestination")]
+#[derive(Debug, Deserialize)]
 struct NewDestination {
     #[serde(rename = "type")]
     kind: TypeName,
@@ -23,17 +24,35 @@ struct NewDestination {
     config: Patch<Map<String, Value>>,
 }
 
+impl JsonSchema for NewDestination {
+    fn schema_name() -> Cow<'static, str> {
+        "NewBatchExportDestination".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        destinations::schema(generator, Direction::New)
+    }
+}
+
 /// Where an export goes from now on.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "PatchBatchExportDestination")]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PatchDestination {
     /// Another one than before starts from an empty configuration.
     #[serde(rename = "type")]
     kind: Patch<TypeName>,
-    /// What is not named stays; null takes a field away. Secrets stay, too, unless another field
-    /// says that they go elsewhere: then they must be given again.
+    /// Fields that are to be different; null takes one away.
     config: Patch<Map<String, Value>>,
+}
+
+impl JsonSchema for PatchDestination {
+    fn schema_name() -> Cow<'static, str> {
+        "PatchBatchExportDestination".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        destinations::schema(generator, Direction::Change)
+    }
 }
 
 /// What a batch export is made of.

@@ -5,6 +5,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `bodies`, `changes` | wire types: what is answered; what is sent |
+//! | `destinations` | schemas of destinations by their types |
 //! | `records` | list, create, read, change, delete |
 //! | `actions` | pause, unpause, backfill |
 //! | `runs`, `backfills`, `logs` | what became of it |
@@ -14,6 +15,7 @@ mod actions;
 mod backfills;
 mod bodies;
 mod changes;
+mod destinations;
 mod logs;
 mod records;
 mod runs;

@@ -213,7 +213,9 @@ fn words(step: TestStep, kind: TypeName) -> (&'static str, &'static str) {
         ),
         TestStep::Authenticate => ("Authenticate", "Present the credentials to it."),
         TestStep::Find => ("Find", "Find the database and the schema."),
-        TestStep::Write if kind == TypeName::BigQuery => ("Write", "Create a table there."),
+        TestStep::Write if kind == TypeName::BigQuery => {
+            ("Write", "Load a row into a table beside the export's.")
+        }
         TestStep::Write if is_table => ("Write", "Create a table there and insert a row."),
         TestStep::Write => ("Write", "Write a small file where the export will write."),
         TestStep::Read => ("Read", "Read it back."),

@@ -137,6 +137,7 @@ async fn backfills_are_asked_for_listed_and_cancelled() {
             "status": "Starting", "created_at": read.body["created_at"], "finished_at": null,
             "last_updated_at": read.body["created_at"],
             "progress": { "total_runs": null, "finished_runs": 0, "progress": null },
+            "message": null,
         });
         assert_eq!(read.body, expected);
         let again = fixture

@@ -1,7 +1,9 @@
 //! Batch exports below organizations and below projects.
 
 mod access;
+mod destinations;
 mod histories;
+mod page;
 mod queries;
 mod records;
 
