@@ -16,7 +16,7 @@ on_both!(
 );
 
 /// A destination of a type with more fields, or without those that are null.
-fn given(kind: DestinationType, more: Value) -> DestinationChange {
+fn given(kind: DestinationType, more: &Value) -> DestinationChange {
     let (_, mut config, secrets) = all_types().into_iter().find(|it| it.0 == kind).unwrap();
     let config = config.as_object_mut().unwrap();
     config.extend(secrets.as_object().unwrap().clone());
@@ -101,7 +101,7 @@ fn halves() -> Vec<Half> {
 async fn half_of_what_goes_together_is_refused_with_the_missing_field(database: TestDatabase) {
     let stand = Stand::open(&database).await;
     for (kind, more, expected) in halves() {
-        let outcome = made(&stand, given(kind, more.clone())).await;
+        let outcome = made(&stand, given(kind, &more)).await;
         let expected =
             expected.map(|(name, code)| (Some(format!("destination__config__{name}")), code));
         assert_eq!(
@@ -116,11 +116,11 @@ async fn a_change_that_leaves_half_is_refused_and_one_that_brings_the_rest_is_no
     database: TestDatabase,
 ) {
     let stand = Stand::open(&database).await;
-    let whole = made(&stand, given(DestinationType::S3, json!({})))
+    let whole = made(&stand, given(DestinationType::S3, &json!({})))
         .await
         .unwrap();
     let none = json!({ "aws_access_key_id": null, "aws_secret_access_key": null });
-    let without = made(&stand, given(DestinationType::S3, none))
+    let without = made(&stand, given(DestinationType::S3, &none))
         .await
         .unwrap();
     let table: [(&BatchExport, Value, Option<&str>); 6] = [
@@ -236,7 +236,7 @@ async fn what_a_secret_of_several_parts_lacks_is_said(database: TestDatabase) {
         (AzureBlob, connection("AccountKey=a"), "AccountName"),
     ];
     for (kind, secret, word) in table {
-        let error = made(&stand, given(kind, secret.clone())).await.unwrap_err();
+        let error = made(&stand, given(kind, &secret)).await.unwrap_err();
         let (attr, code) = blame(&error);
         let name = secret.as_object().unwrap().keys().next().unwrap();
         let expected = format!("destination__config__{name}");
@@ -244,7 +244,7 @@ async fn what_a_secret_of_several_parts_lacks_is_said(database: TestDatabase) {
         assert!(error.to_string().contains(word), "{error}");
     }
     let signed = "BlobEndpoint=https://a.example.com;SharedAccessSignature=sv=1";
-    made(&stand, given(AzureBlob, connection(signed)))
+    made(&stand, given(AzureBlob, &connection(signed)))
         .await
         .unwrap();
 }
