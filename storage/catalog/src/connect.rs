@@ -14,13 +14,13 @@
 use crate::error::CatalogError;
 use crate::place::Place;
 use backon::{ConstantBuilder, Retryable};
-use sea_orm::sqlx::postgres::PgConnectOptions;
+use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
 use sea_orm::sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
 };
 use sea_orm::sqlx::{self, Connection};
 use sea_orm::{
-    ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbErr,
+    ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbErr, RuntimeErr,
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
 use std::path::Path;
@@ -34,6 +34,8 @@ const BUSY_STEP: Duration = Duration::from_millis(20);
 const BUSY_STEPS_MAX: usize = 125;
 /// How long a query waits for a free connection, and a new connection for the server.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to ask a PostgreSQL server once more why it cannot be connected to.
+const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 /// SQLite has one writer.
 const SQLITE_WRITERS: u32 = 1;
 const SQLITE_READERS_MAX: u32 = 4;
@@ -78,13 +80,28 @@ pub(crate) async fn connect(database_url: &str, absent: Absent) -> Result<Connec
             reason: "it starts neither with sqlite: nor with postgres://".to_owned(),
         });
     };
-    let db = Database::connect(options).await;
-    let db = db.map_err(|error| place.error(&error))?;
+    let db = match Database::connect(options).await {
+        Ok(db) => db,
+        Err(error) => {
+            let why = refusal(database_url).await;
+            return Err(place.error(&why.unwrap_or(error)));
+        }
+    };
     Ok(Connected {
         writer: db.clone(),
         db,
         place,
     })
+}
+
+/// Why the server cannot be connected to: a pool tries again until its time is over, and then says
+/// that only. `None` if it can be by now, or is silent.
+async fn refusal(database_url: &str) -> Option<DbErr> {
+    let options = PgConnectOptions::from_str(database_url).ok()?;
+    let connected = PgConnection::connect_with(&options);
+    let connected = tokio::time::timeout(REFUSAL_WAIT, connected).await;
+    let error = connected.ok()?.err()?;
+    Some(DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }
 
 async fn connect_sqlite(url: &str, absent: Absent) -> Result<Connected, CatalogError> {

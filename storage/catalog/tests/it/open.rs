@@ -119,6 +119,18 @@ async fn unusable_urls_say_what_would_be_usable() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_down_is_named_with_the_real_cause() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = format!("postgres://user:canary@{address}/millrace");
+    let error = Catalog::open(&url).await.unwrap_err().to_string();
+    assert!(error.contains("refused"), "{error}");
+    assert!(error.contains(&address.to_string()), "{error}");
+    assert!(!error.contains("canary"), "{error}");
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_opened_is_named() {
     let directory = tempfile::TempDir::new().unwrap();
     let missing = directory.path().join("missing/catalog.db");
