@@ -1,10 +1,13 @@
 //! Whether the process lives, and whether it is to be sent events; with metrics, on a listener
 //! and a thread of their own, so that both are answered when every core is busy.
 //!
-//! `GET /_health/live`, `GET /_health/ready`, `GET /metrics`.
+//! `GET /_health/live`, `GET /_health/ready`, `GET /metrics`. Here, and not where clients post,
+//! `/_health/ready?verbose` tells of every part of the process, also of those that it is ready
+//! without.
 
 use crate::http::Answer;
 use crate::metrics;
+pub use crate::readiness::{PartState, Problem, Readiness};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -15,11 +18,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use std::convert::Infallible;
-use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::LocalOptions;
@@ -31,89 +31,12 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// How long a probe may take to send its head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A condition: `None` while it holds, else what is wrong, for people.
-type Check = Box<dyn Fn() -> Option<String> + Send + Sync>;
-
-/// Whether the process is to be sent events: a list of named conditions. Clones share it.
-#[derive(Clone, Default)]
-pub struct Readiness(Arc<Conditions>);
-
-#[derive(Default)]
-struct Conditions {
-    checks: RwLock<Vec<(&'static str, Check)>>,
-    shutting_down: AtomicBool,
-}
-
-/// A condition that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// The condition.
-    pub name: &'static str,
-    /// What is wrong, for people.
-    pub detail: String,
-}
-
 /// The health listener; dropping it ends its thread.
 #[derive(Debug)]
 pub struct HealthServer {
     addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-// === impl Readiness ===
-
-impl Readiness {
-    /// Ready, as long as nothing else is asked for.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Asks for one more condition. `check` is called for every probe, so it must not wait.
-    pub fn require(
-        &self,
-        name: &'static str,
-        check: impl Fn() -> Option<String> + Send + Sync + 'static,
-    ) {
-        let mut checks = self
-            .0
-            .checks
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        checks.push((name, Box::new(check)));
-    }
-
-    /// From now on not ready: a load balancer should look elsewhere.
-    pub fn shut_down(&self) {
-        self.0.shutting_down.store(true, Ordering::Release);
-    }
-
-    /// Whether the process ends.
-    #[must_use]
-    pub fn is_shutting_down(&self) -> bool {
-        self.0.shutting_down.load(Ordering::Acquire)
-    }
-
-    /// What is wrong now; nothing when ready.
-    #[must_use]
-    pub fn problems(&self) -> Vec<Problem> {
-        let checks = self.0.checks.read().unwrap_or_else(PoisonError::into_inner);
-        let failed = checks
-            .iter()
-            .filter_map(|(name, check)| check().map(|detail| Problem { name, detail }));
-        let ending = self.is_shutting_down().then(|| Problem {
-            name: "shutdown",
-            detail: "the server is shutting down".to_owned(),
-        });
-        failed.chain(ending).collect()
-    }
-}
-
-impl fmt::Debug for Readiness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Readiness").field(&self.problems()).finish()
-    }
 }
 
 /// The answer to `/_health/live`: whoever can answer lives.
@@ -123,6 +46,20 @@ pub fn live() -> Answer {
 
 /// The answer to `/_health/ready`.
 pub fn ready(readiness: &Readiness) -> Answer {
+    answer(readiness, None)
+}
+
+/// The answer to `/_health/ready?verbose`.
+fn ready_verbosely(readiness: &Readiness) -> Answer {
+    answer(readiness, Some(readiness.parts()))
+}
+
+fn answer(readiness: &Readiness, parts: Option<Vec<PartState>>) -> Answer {
+    #[derive(Serialize)]
+    struct Ready {
+        status: &'static str,
+        parts: Vec<PartState>,
+    }
     #[derive(Serialize)]
     struct NotReady {
         r#type: &'static str,
@@ -130,19 +67,28 @@ pub fn ready(readiness: &Readiness) -> Answer {
         detail: &'static str,
         attr: Option<&'static str>,
         problems: Vec<Problem>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parts: Option<Vec<PartState>>,
     }
     let problems = readiness.problems();
-    if problems.is_empty() {
-        return Answer::ok_static(r#"{"status":"ready"}"#).never_cached();
+    if !problems.is_empty() {
+        let body = NotReady {
+            r#type: "server_error",
+            code: "not_ready",
+            detail: "The server does not take events now; problems says why.",
+            attr: None,
+            problems,
+            parts,
+        };
+        return Answer::json(StatusCode::SERVICE_UNAVAILABLE, &body).never_cached();
     }
-    let body = NotReady {
-        r#type: "server_error",
-        code: "not_ready",
-        detail: "The server does not take events now; problems says why.",
-        attr: None,
-        problems,
-    };
-    Answer::json(StatusCode::SERVICE_UNAVAILABLE, &body).never_cached()
+    match parts {
+        None => Answer::ok_static(r#"{"status":"ready"}"#).never_cached(),
+        Some(parts) => {
+            let status = "ready";
+            Answer::json(StatusCode::OK, &Ready { status, parts }).never_cached()
+        }
+    }
 }
 
 // === impl HealthServer ===
@@ -253,6 +199,7 @@ fn respond(
             Answer::method_not_allowed("GET, HEAD", false)
         }
         "/_health/live" | "" => live(),
+        "/_health/ready" if is_verbose(request) => ready_verbosely(readiness),
         "/_health/ready" => ready(readiness),
         "/metrics" => {
             let ready = readiness.problems().is_empty();
@@ -267,9 +214,16 @@ fn respond(
     answer.into_response(None, Uuid::now_v7())
 }
 
+fn is_verbose(request: &Request<Incoming>) -> bool {
+    let mut fields = request.uri().query().unwrap_or_default().split('&');
+    fields.any(|field| field.split('=').next() == Some("verbose"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn every_condition_that_fails_is_named() {
@@ -298,5 +252,28 @@ mod tests {
             body.contains(r#"{"name":"log","detail":"the log is full"}"#),
             "{body}"
         );
+    }
+
+    #[test]
+    fn a_part_that_is_only_observed_is_told_of_and_keeps_nobody_from_being_ready() {
+        let readiness = Readiness::new();
+        readiness.require("log", || None);
+        readiness.observe("clickhouse", || Some("the password is wrong".to_owned()));
+        assert_eq!(readiness.problems(), []);
+        assert_eq!(ready(&readiness).body, r#"{"status":"ready"}"#);
+        let told = ready_verbosely(&readiness);
+        assert_eq!(told.status, StatusCode::OK);
+        let body: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
+        let log =
+            serde_json::json!({"name": "log", "status": "ok", "required": true, "detail": null});
+        assert_eq!(body["status"], "ready");
+        assert_eq!(body["parts"][0], log);
+        assert_eq!(body["parts"][1]["detail"], "the password is wrong");
+        readiness.shut_down();
+        let told = ready_verbosely(&readiness);
+        assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE);
+        let body: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
+        assert_eq!(body["problems"][0]["name"], "shutdown");
+        assert_eq!(body["parts"][1]["status"], "failed");
     }
 }

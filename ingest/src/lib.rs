@@ -21,7 +21,7 @@
 //! | `turns` | which project is next on a core, and whom to send away |
 //! | [`watermark`] | how far a node is, for who exports |
 //! | `budget`, `connections` | bounds of the process |
-//! | [`health`], `metrics` | what operators look at |
+//! | [`health`], `readiness`, `metrics` | what operators look at |
 //!
 //! Invariants: nothing on a request's way waits for a lock, except for the lookup of a key that
 //! is not cached; every buffer and every wait is bounded by [`HttpLimits`]; nothing a client sends
@@ -43,6 +43,7 @@ pub mod keys;
 mod listen;
 mod metrics;
 mod orphans;
+mod readiness;
 mod resends;
 mod server;
 mod turns;

@@ -1,0 +1,132 @@
+//! Whether the process is to be sent events, and how its parts are.
+
+use serde::Serialize;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A condition: `None` while it holds, else what is wrong, for people.
+type Check = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// Whether the process is to be sent events: a list of named conditions. Clones share it.
+#[derive(Clone, Default)]
+pub struct Readiness(Arc<Conditions>);
+
+#[derive(Default)]
+struct Conditions {
+    parts: RwLock<Vec<Part>>,
+    shutting_down: AtomicBool,
+}
+
+struct Part {
+    name: &'static str,
+    is_required: bool,
+    check: Check,
+}
+
+/// A condition that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The condition.
+    pub name: &'static str,
+    /// What is wrong, for people.
+    pub detail: String,
+}
+
+/// How a part of the process is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartState {
+    /// Name of the part.
+    pub name: &'static str,
+    /// `ok` or `failed`.
+    pub status: &'static str,
+    /// Whether the process is not ready without it.
+    pub required: bool,
+    /// What is wrong and what to do, for people.
+    pub detail: Option<String>,
+}
+
+impl Readiness {
+    /// Ready, as long as nothing else is asked for.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks for one more condition. `check` is called for every probe, so it must not wait.
+    pub fn require(
+        &self,
+        name: &'static str,
+        check: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) {
+        self.add(name, true, Box::new(check));
+    }
+
+    /// Tells of one more part, without which the process is ready all the same.
+    pub fn observe(
+        &self,
+        name: &'static str,
+        check: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) {
+        self.add(name, false, Box::new(check));
+    }
+
+    fn add(&self, name: &'static str, is_required: bool, check: Check) {
+        let mut parts = self.0.parts.write().unwrap_or_else(PoisonError::into_inner);
+        parts.push(Part {
+            name,
+            is_required,
+            check,
+        });
+    }
+
+    /// From now on not ready: a load balancer should look elsewhere.
+    pub fn shut_down(&self) {
+        self.0.shutting_down.store(true, Ordering::Release);
+    }
+
+    /// Whether the process ends.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.0.shutting_down.load(Ordering::Acquire)
+    }
+
+    /// What is wrong now; nothing when ready.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let parts = self.0.parts.read().unwrap_or_else(PoisonError::into_inner);
+        let required = parts.iter().filter(|part| part.is_required);
+        let failed = required.filter_map(|part| {
+            let detail = (part.check)()?;
+            let name = part.name;
+            Some(Problem { name, detail })
+        });
+        let ending = self.is_shutting_down().then(|| Problem {
+            name: "shutdown",
+            detail: "the server is shutting down".to_owned(),
+        });
+        failed.chain(ending).collect()
+    }
+
+    /// How every part is now.
+    #[must_use]
+    pub fn parts(&self) -> Vec<PartState> {
+        let parts = self.0.parts.read().unwrap_or_else(PoisonError::into_inner);
+        let state = |part: &Part| {
+            let detail = (part.check)();
+            PartState {
+                name: part.name,
+                status: if detail.is_none() { "ok" } else { "failed" },
+                required: part.is_required,
+                detail,
+            }
+        };
+        parts.iter().map(state).collect()
+    }
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Readiness").field(&self.problems()).finish()
+    }
+}
