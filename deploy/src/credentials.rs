@@ -96,6 +96,8 @@ pub struct Banner<'a> {
     /// Whether the personal key is shown, and not only where it is: what is printed elsewhere than to a
     /// person is kept, by a journal or for a container, and read by others.
     pub shows_personal_key: bool,
+    /// Why ClickHouse cannot be used, and what to do; `None` if it can.
+    pub clickhouse_problem: Option<&'a str>,
 }
 
 impl fmt::Display for Banner<'_> {
@@ -149,6 +151,15 @@ impl fmt::Display for Banner<'_> {
         for (name, value, _) in lines.iter().filter(|(_, _, shown)| *shown) {
             writeln!(f, "  {name:<16} {value}")?;
         }
+        if let Some(problem) = self.clickhouse_problem {
+            writeln!(f, "\nBut ClickHouse cannot be used: {problem}.")?;
+            if !c.ingest_url.is_empty() {
+                writeln!(
+                    f,
+                    "Events are taken all the same, and wait in the log until it can."
+                )?;
+            }
+        }
         if !c.ingest_url.is_empty() {
             writeln!(f, "\nSend a first event:\n")?;
             writeln!(f, "  {}", curl_line(c))?;
@@ -200,6 +211,7 @@ mod tests {
                 credentials: &credentials,
                 path,
                 shows_personal_key,
+                clickhouse_problem: None,
             };
             let text = banner.to_string();
             let shown = text

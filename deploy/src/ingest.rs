@@ -1,6 +1,6 @@
 //! Ingestion as a part of the process: the listener with its log, and the shippers.
 
-use crate::config::{Config, Engine};
+use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::Stop;
 use crate::{data_dir, open, room};
@@ -162,10 +162,8 @@ impl Accepting {
             node,
             node_name,
         } = self;
-        let mut settings = open::embedded_settings(credentials);
-        if let Engine::Server { cluster, .. } = &config.engine {
-            settings.cluster.clone_from(cluster);
-        }
+        let settings = open::configured_settings(config)
+            .unwrap_or_else(|| open::embedded_settings(credentials));
         let clickhouse = ClickHouse::new(&settings);
         tokio::spawn(migrate(clickhouse.clone()));
         let (stop_shippers, stopped) = watch::channel(None);

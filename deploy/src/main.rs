@@ -8,6 +8,7 @@
 //! | `preflight` | what has to be right before a start makes anything |
 //! | `commands` | the operator's tools |
 //! | `credentials`, `logging`, `data_dir` | what every mode needs |
+//! | `clickhouse_watch` | can ClickHouse be used, and what to do where it cannot |
 //! | `nodes` | which node holds exports up, as metrics |
 //! | `room` | how full log and disks are, as metrics |
 
@@ -17,6 +18,7 @@ mod admin;
 mod background;
 mod bootstrap;
 mod cli;
+mod clickhouse_watch;
 mod commands;
 mod config;
 mod credentials;

@@ -60,22 +60,30 @@ pub fn on_catalog<T>(
 /// # Errors
 /// When the embedded engine is meant and nothing runs.
 pub fn clickhouse_settings(config: &Config) -> anyhow::Result<Settings> {
-    match &config.engine {
-        Engine::Server {
-            url,
-            user,
-            password,
-            cluster,
-        } => {
-            let mut settings = Settings::new(url, user, password);
-            settings.cluster.clone_from(cluster);
-            Ok(settings)
-        }
-        Engine::Embedded { .. } => {
-            let running = running(config)?;
-            Ok(embedded_settings(&running))
-        }
+    match configured_settings(config) {
+        Some(settings) => Ok(settings),
+        None => Ok(embedded_settings(&running(config)?)),
     }
+}
+
+/// A ClickHouse that is configured; `None` for the embedded one.
+#[must_use]
+pub fn configured_settings(config: &Config) -> Option<Settings> {
+    let Engine::Server {
+        url,
+        tls,
+        user,
+        password,
+        cluster,
+    } = &config.engine
+    else {
+        return None;
+    };
+    Some(Settings {
+        tls: tls.clone(),
+        cluster: cluster.clone(),
+        ..Settings::new(url, user, password)
+    })
 }
 
 /// The embedded engine as `credentials.json` has it.
@@ -96,23 +104,17 @@ pub fn clickhouse(config: &Config) -> anyhow::Result<ClickHouse> {
     Ok(ClickHouse::new(&clickhouse_settings(config)?))
 }
 
-/// An error of ClickHouse for an operator, who is told what to do where it was not reached at all.
+/// An error of ClickHouse for an operator, who is told what to do.
 #[must_use]
 pub fn explained(config: &Config, error: QueryError) -> anyhow::Error {
-    if error.code.is_some() {
-        return error.into();
-    }
-    let what_to_do = match &config.engine {
-        Engine::Embedded { .. } => {
+    match configured_settings(config) {
+        Some(settings) => settings.explain(&error).into(),
+        None if error.code.is_some() => error.into(),
+        None => anyhow::Error::new(error).context(
             "ClickHouse does not answer; the embedded one runs while the server does: start it \
-             with `millrace serve` and try again"
-                .to_owned()
-        }
-        Engine::Server { url, .. } => {
-            format!("ClickHouse does not answer; check that it is up at {url}")
-        }
-    };
-    anyhow::Error::new(error).context(what_to_do)
+             with `millrace serve` and try again",
+        ),
+    }
 }
 
 /// What the running server wrote down.

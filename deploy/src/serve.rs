@@ -8,7 +8,7 @@ use crate::exports::Exports;
 use crate::ingest::{Accepting, Ingest};
 use crate::persons::Persons;
 use crate::signals::Stop;
-use crate::{bootstrap, data_dir, engine, open, preflight};
+use crate::{bootstrap, clickhouse_watch, data_dir, engine, open, preflight};
 use anyhow::{Context, anyhow, bail};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use millrace_catalog::Catalog;
@@ -214,14 +214,14 @@ impl Up {
                 Err(end) => error.context(format!("{end:#}")),
             });
         }
-        crate::print(
-            &Banner {
-                credentials: &credentials,
-                path: &path,
-                shows_personal_key: is_first_start && std::io::stdout().is_terminal(),
-            }
-            .to_string(),
-        );
+        let problem = clickhouse_watch::begin(config, parts.ingest, &readiness).await;
+        let banner = Banner {
+            credentials: &credentials,
+            path: &path,
+            shows_personal_key: is_first_start && std::io::stdout().is_terminal(),
+            clickhouse_problem: problem.as_deref(),
+        };
+        crate::print(&banner.to_string());
         Ok(Some(up))
     }
 

@@ -6,6 +6,7 @@ use crate::{copying, forgetting, metrics, reading};
 use millrace_catalog::{Catalog, CatalogError, PersonProgress, UtcTime};
 use millrace_clickhouse::{ClickHouse, InsertError, QueryError};
 use millrace_rows::Month;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::time::sleep;
@@ -60,6 +61,19 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// What stays the same for as long as the trouble does: ClickHouse repeats the statement, which
+    /// differs from round to round.
+    fn cause(&self) -> String {
+        match self {
+            Self::Read(error) => error.cause(),
+            Self::Copy(error) => match error.code {
+                Some(code) => format!("ClickHouse {code}"),
+                None => error.outcome.name().to_owned(),
+            },
+            Self::Catalog(_) | Self::Malformed => self.to_string(),
+        }
+    }
+
     /// Whether ClickHouse has no tables yet, or not any more.
     fn tables_are_missing(&self) -> bool {
         match self {
@@ -85,6 +99,8 @@ pub struct Worker {
     catalog: Catalog,
     clickhouse: ClickHouse,
     options: WorkerOptions,
+    /// Cause of the failure that was told last, until a round succeeds.
+    told: Mutex<Option<String>>,
 }
 
 impl Worker {
@@ -96,6 +112,7 @@ impl Worker {
             catalog,
             clickhouse,
             options,
+            told: Mutex::default(),
         }
     }
 
@@ -147,6 +164,7 @@ impl Worker {
     async fn led_round(&self) -> Duration {
         let failure = match self.step().await {
             Ok((round, passed)) => {
+                self.recovered();
                 metrics::lag(passed);
                 return match round {
                     Round::More => Duration::ZERO,
@@ -158,7 +176,9 @@ impl Worker {
         let pause = if failure.tables_are_missing() {
             self.make_tables().await
         } else {
-            tracing::warn!(%failure, "persons are not up to date; trying again");
+            if self.is_news(failure.cause()) {
+                tracing::warn!(%failure, "persons are not up to date; trying again until they are");
+            }
             self.options.retry_pause
         };
         // Without an answer the last one stands.
@@ -173,9 +193,27 @@ impl Worker {
         match self.clickhouse.migrate().await {
             Ok(()) => self.options.look_every,
             Err(error) => {
-                tracing::warn!(%error, "the tables of persons cannot be made; trying again");
+                let cause = error
+                    .query_error()
+                    .map_or_else(|| error.to_string(), QueryError::cause);
+                if self.is_news(cause) {
+                    tracing::warn!(%error, "the tables of persons cannot be made; trying again until they are");
+                }
                 self.options.retry_pause
             }
+        }
+    }
+
+    /// Whether a failure has another cause than the one before it: each is told once.
+    fn is_news(&self, cause: String) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.replace(cause.clone()) != Some(cause)
+    }
+
+    fn recovered(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.take().is_some() {
+            tracing::info!("persons are kept again");
         }
     }
 

@@ -30,9 +30,12 @@ pub fn migrate(config: &Config) -> anyhow::Result<()> {
             false => open::catalog_or_make(config).await?,
         };
         catalog.close().await?;
-        open::clickhouse(config)?
-            .migrate()
-            .await
+        let migrated = open::clickhouse(config)?.migrate().await;
+        migrated
+            .map_err(|error| match error.query_error() {
+                Some(asked) => open::explained(config, asked.clone()),
+                None => error.into(),
+            })
             .context("cannot migrate ClickHouse")?;
         crate::print("Catalog and ClickHouse have the schema of this version.");
         Ok(())

@@ -20,6 +20,7 @@ use ipnet::IpNet;
 use millrace_admin::mail::MailSettings;
 use millrace_admin::plugin_catalogue::CatalogueSource;
 use millrace_catalog::SecretKey;
+use millrace_clickhouse::Tls;
 use millrace_pipeline::Ack;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,8 @@ pub enum Engine {
     Server {
         /// Its HTTP interface.
         url: String,
+        /// Authorities that may vouch for it, where the URL begins with `https://`.
+        tls: Option<Tls>,
         /// The user to insert as.
         user: String,
         /// The user's password.
@@ -223,6 +226,7 @@ fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
     }
     Ok(Engine::Server {
         url: url.trim_end_matches('/').to_owned(),
+        tls: tls_of(url, settings.clickhouse_ca_file.as_deref())?,
         user: settings
             .clickhouse_user
             .clone()
@@ -241,6 +245,9 @@ fn must_make_sense(settings: &Settings) -> anyhow::Result<()> {
     if settings.clickhouse_password.as_deref() == Some("") {
         bail!("clickhouse_password is empty; leave it out, and the first start makes one");
     }
+    if settings.clickhouse_ca_file.is_some() {
+        bail!("clickhouse_ca_file is set and clickhouse_url is not; unset it");
+    }
     if let Some(cluster) = &settings.clickhouse_cluster {
         bail!(
             "clickhouse_cluster is {cluster:?}, and the embedded ClickHouse is none; give the server of \
@@ -248,6 +255,25 @@ fn must_make_sense(settings: &Settings) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Reads the authorities, once: others need a restart.
+fn tls_of(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Option<Tls>> {
+    match (url.starts_with("https://"), ca_file) {
+        (false, None) => Ok(None),
+        (false, Some(_)) => bail!(
+            "clickhouse_ca_file is set and clickhouse_url begins with http://; begin it with https://, or unset the file"
+        ),
+        (true, Some(file)) => Tls::trusting(ca_file).map(Some).with_context(|| {
+            format!(
+                "clickhouse_ca_file is {}; give a PEM file with the certificate of the authority that vouches for ClickHouse",
+                file.display()
+            )
+        }),
+        (true, None) => Tls::trusting(None).map(Some).context(
+            "clickhouse_url begins with https://; install the system's ca-certificates, or name a PEM file with the authority in clickhouse_ca_file",
+        ),
+    }
 }
 
 fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {

@@ -91,6 +91,15 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub clickhouse_url: Option<String>,
+    /// PEM file with the authority of that server's certificate, for an https:// URL, in place of the
+    /// system's authorities
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_CA_FILE",
+        value_name = "FILE"
+    )]
+    pub clickhouse_ca_file: Option<PathBuf>,
     /// User to insert and query as; `millrace` in the embedded one, `default` in a server
     #[arg(
         long,

@@ -119,6 +119,37 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--workers", "0"], "at least 1"),
         (vec!["--log-bytes-max", "1KiB"], "64 MiB"),
         (vec!["--clickhouse-url", "clickhouse:9000"], "http://"),
+        (
+            vec![
+                "--clickhouse-url",
+                "http://h",
+                "--clickhouse-ca-file",
+                "ca.pem",
+            ],
+            "begin it with https://",
+        ),
+        (
+            vec![
+                "--clickhouse-url",
+                "https://h",
+                "--clickhouse-ca-file",
+                "/nonexistent.pem",
+            ],
+            "clickhouse_ca_file is /nonexistent.pem; give a PEM file",
+        ),
+        (
+            vec![
+                "--clickhouse-url",
+                "https://h",
+                "--clickhouse-ca-file",
+                "/dev/null",
+            ],
+            "clickhouse_ca_file is /dev/null; give a PEM file",
+        ),
+        (
+            vec!["--clickhouse-ca-file", "ca.pem"],
+            "clickhouse_url is not",
+        ),
         (vec!["--database-url", "mysql://h/d"], "postgres://"),
         (vec!["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["--trusted-proxies", "everyone"], "everyone"),

@@ -1,10 +1,11 @@
 //! ClickHouse over HTTP, as far as an import asks it: counts of what is stored, and rows of another instance.
 
-use crate::send::client;
+use crate::send::{client, client_with};
 use crate::tally::Tally;
 use anyhow::Context;
 use reqwest::Response;
 use std::error::Error;
+use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
 /// How a ClickHouse is reached.
@@ -41,8 +42,30 @@ impl ClickHouse {
     /// # Errors
     /// When the URL is none, or TLS cannot be set up.
     pub fn new(url: &str, user: &str, password: &str) -> anyhow::Result<Self> {
+        Self::with(client()?, url, user, password)
+    }
+
+    /// A server with other authorities than the system's.
+    ///
+    /// # Errors
+    /// As [`ClickHouse::new`].
+    pub fn with_tls(
+        url: &str,
+        user: &str,
+        password: &str,
+        tls: ClientConfig,
+    ) -> anyhow::Result<Self> {
+        Self::with(client_with(tls)?, url, user, password)
+    }
+
+    fn with(
+        client: reqwest::Client,
+        url: &str,
+        user: &str,
+        password: &str,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
-            client: client()?,
+            client,
             url: Url::parse(url).with_context(|| format!("{url} is no URL of a ClickHouse"))?,
             user: user.to_owned(),
             password: password.to_owned(),

@@ -4,6 +4,7 @@
 //! in doubt the state is [`InsertOutcome::Unknown`]: that costs one question, the others would
 //! cost rows.
 
+use crate::tls;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -21,7 +22,7 @@ pub enum InsertOutcome {
     /// The server could not read the rows, and never will.
     BadData,
     /// The rows are not there, and trying again helps only when somebody changes something: a
-    /// password, a right, a table.
+    /// password, a right, a table, a certificate.
     Misconfigured,
 }
 
@@ -73,73 +74,30 @@ impl From<clickhouse::error::Error> for InsertError {
         let outcome = match &error {
             clickhouse::error::Error::BadResponse(text) => outcome_of_answer(code, text),
             clickhouse::error::Error::Network(source) if never_connected(source.as_ref()) => {
-                InsertOutcome::NotStored
+                match tls_advice(&error) {
+                    Some(_) => InsertOutcome::Misconfigured,
+                    None => InsertOutcome::NotStored,
+                }
             }
             clickhouse::error::Error::InvalidParams(_)
             | clickhouse::error::Error::Unsupported(_) => InsertOutcome::Misconfigured,
             _ => InsertOutcome::Unknown,
         };
+        let message = match tls_advice(&error) {
+            Some(advice) => format!("{advice} ({})", described(&error)),
+            None => described(&error),
+        };
         Self {
             outcome,
             code,
-            message: described(&error),
-        }
-    }
-}
-
-/// A question or a schema change that failed.
-#[derive(Clone, Debug)]
-pub struct QueryError {
-    /// ClickHouse's exception code, when it gave one.
-    pub code: Option<u32>,
-    /// For the log, not for clients.
-    pub message: String,
-}
-
-impl QueryError {
-    /// What ClickHouse calls the error, like `UNKNOWN_IDENTIFIER`.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.code?;
-        let is_name = |text: &&str| {
-            let is_letter =
-                |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-            text.len() > 2 && text.bytes().all(is_letter)
-        };
-        let between = self
-            .message
-            .rsplit('(')
-            .filter_map(|rest| rest.split(')').next());
-        between.into_iter().find(is_name)
-    }
-
-    /// Whether the database or a table is missing, which applying the migrations mends.
-    #[must_use]
-    pub fn schema_is_missing(&self) -> bool {
-        self.code.is_some_and(schema_is_missing)
-    }
-}
-
-impl fmt::Display for QueryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl StdError for QueryError {}
-
-impl From<clickhouse::error::Error> for QueryError {
-    fn from(error: clickhouse::error::Error) -> Self {
-        Self {
-            code: exception_code(&error),
-            message: described(&error),
+            message,
         }
     }
 }
 
 /// The error and its causes in one line, not endlessly long: ClickHouse repeats the statement in
 /// the middle, and names the error at the end.
-fn described(error: &clickhouse::error::Error) -> String {
+pub(crate) fn described(error: &clickhouse::error::Error) -> String {
     const HEAD_CHARS_MAX: usize = 800;
     const TAIL_CHARS_MAX: usize = 200;
     let mut message = error.to_string();
@@ -159,8 +117,18 @@ fn described(error: &clickhouse::error::Error) -> String {
     message
 }
 
+/// Advice on a connection that TLS kept from being made.
+pub(crate) fn tls_advice(error: &clickhouse::error::Error) -> Option<&'static str> {
+    match error {
+        clickhouse::error::Error::Network(source) if never_connected(source.as_ref()) => {
+            tls::advice(source.as_ref())
+        }
+        _ => None,
+    }
+}
+
 /// Whether the connection was refused, so that not one byte can have arrived.
-fn never_connected(error: &(dyn StdError + 'static)) -> bool {
+pub(crate) fn never_connected(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(source) = cause {
         if let Some(client) = source.downcast_ref::<hyper_util::client::legacy::Error>() {
@@ -171,7 +139,7 @@ fn never_connected(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-fn exception_code(error: &clickhouse::error::Error) -> Option<u32> {
+pub(crate) fn exception_code(error: &clickhouse::error::Error) -> Option<u32> {
     match error {
         clickhouse::error::Error::BadResponse(text) => code_in(text),
         _ => None,
@@ -179,20 +147,20 @@ fn exception_code(error: &clickhouse::error::Error) -> Option<u32> {
 }
 
 /// The number in `Code: 252. DB::Exception: …`.
-fn code_in(text: &str) -> Option<u32> {
+pub(crate) fn code_in(text: &str) -> Option<u32> {
     let rest = text.split_once("Code: ")?.1;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
 
-const fn schema_is_missing(code: u32) -> bool {
+pub(crate) const fn schema_is_missing(code: u32) -> bool {
     // UNKNOWN_TABLE, UNKNOWN_DATABASE
     matches!(code, 60 | 81)
 }
 
 /// What an exception says of the rows. Anything that is not listed may have been thrown after the
 /// part was stored (by a view, by a quorum, by a limit), hence is unknown.
-fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome {
+pub(crate) fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome {
     match code {
         // One code, two meanings. Too many months in one insert is a fault of the block, and is
         // found before anything is stored; too many parts in the table means: slower.
@@ -225,6 +193,7 @@ fn outcome_of_answer(code: Option<u32>, text: &str) -> InsertOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::QueryError;
     use clickhouse::error::Error;
 
     #[test]
@@ -282,30 +251,6 @@ mod tests {
         for (text, code, outcome) in table {
             let error = InsertError::from(Error::BadResponse(text.to_owned()));
             assert_eq!((error.code, error.outcome), (code, outcome), "{text}");
-        }
-    }
-
-    #[test]
-    fn an_error_has_the_name_that_clickhouse_gives_it() {
-        let table = [
-            (
-                "Code: 47. DB::Exception: No (x). (UNKNOWN_IDENTIFIER) (version 26.7.3.1 (official build))",
-                Some("UNKNOWN_IDENTIFIER"),
-            ),
-            ("Code: 210. x. (NETWORK_ERROR)", Some("NETWORK_ERROR")),
-            ("Code: 47. x (A)", None),
-            ("502 Bad Gateway (PROXY)", None),
-        ];
-        let long = format!(
-            "Code: 62. {}. (SYNTAX_ERROR) (version 26.7)",
-            "x".repeat(9_000)
-        );
-        let table = table
-            .into_iter()
-            .chain([(long.as_str(), Some("SYNTAX_ERROR"))]);
-        for (text, name) in table {
-            let error = QueryError::from(Error::BadResponse(text.to_owned()));
-            assert_eq!(error.name(), name, "{text}");
         }
     }
 

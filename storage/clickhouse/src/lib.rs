@@ -4,6 +4,8 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `settings` | [`Settings`]: where ClickHouse is |
+//! | `tls` | [`Tls`]: whose certificates are taken; advice where one is not |
+//! | `usable` | is ClickHouse as it must be for us; what to do where it is not |
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
 //! | `insert` | [`Insert`]: one block of one month, under a token |
 //! | `presence` | is a block there, is an insert still running, did the server restart |
@@ -11,7 +13,7 @@
 //! | `persons` | [`PersonTable`]: persons and groups as the catalog has them; views of them |
 //! | `forget` | what events said of persons, once it was applied long ago |
 //! | `rejected`, `purge`, `backup` | for the operator: refused events, deleted projects, copies |
-//! | `error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
+//! | `error`, `query_error` | [`InsertError`], [`QueryError`]: what an answer means for the rows |
 //!
 //! Constraints:
 //! - An insert is one block of one partition: the engine stores it as one part, all or nothing.
@@ -29,21 +31,27 @@ mod migrate;
 mod persons;
 mod presence;
 mod purge;
+mod query_error;
 mod rejected;
 mod schema;
 mod select;
 mod settings;
 mod tail;
+mod tls;
+mod usable;
 
 pub use backup::{CopyId, CopyState};
-pub use error::{InsertError, InsertOutcome, QueryError};
+pub use error::{InsertError, InsertOutcome};
 pub use insert::{Body, INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;
 pub use persons::PersonTable;
 pub use purge::{Deletion, TeamRows};
+pub use query_error::{QueryError, QueryErrorKind};
 pub use rejected::{RejectedEvent, RejectedFilter};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
+pub use tls::{Tls, TlsError};
+pub use usable::{Purpose, Unusable};
 
 use clickhouse::{Client, Compression};
 use std::fmt;
@@ -63,7 +71,11 @@ impl ClickHouse {
     pub fn new(settings: &Settings) -> Self {
         // Blocks are compressed before they come here, and answers are small: the crate's own
         // compression would only compress the blocks again.
-        let client = Client::default()
+        let client = match &settings.tls {
+            Some(tls) => tls.client(),
+            None => Client::default(),
+        };
+        let client = client
             .with_url(settings.url.as_str())
             .with_user(settings.user.as_str())
             .with_password(settings.password.as_str())

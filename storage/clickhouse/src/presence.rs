@@ -94,9 +94,8 @@ impl ClickHouse {
              SETTINGS async_insert = 0"
         ))
         .await?;
-        self.fetch_run(&question).await?.ok_or_else(|| QueryError {
-            code: None,
-            message: "the server forgot the run it was just given".to_owned(),
+        self.fetch_run(&question).await?.ok_or_else(|| {
+            QueryError::without_code("the server forgot the run it was just given".to_owned())
         })
     }
 

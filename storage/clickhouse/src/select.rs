@@ -124,10 +124,10 @@ impl ClickHouse {
             }
         }
         let answer = String::from_utf8_lossy(&answer);
-        answer.trim_end().parse().map_err(|_| QueryError {
-            code: None,
-            message: format!("the answer `{answer}` is no number"),
-        })
+        answer
+            .trim_end()
+            .parse()
+            .map_err(|_| QueryError::without_code(format!("the answer `{answer}` is no number")))
     }
 
     /// Stops a statement that was begun with this id, if it still runs. Returns at once.

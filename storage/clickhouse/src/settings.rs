@@ -1,5 +1,6 @@
 //! Where ClickHouse is.
 
+use crate::Tls;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The HTTP interface, like `http://127.0.0.1:8123`.
     pub url: String,
+    /// Authorities that may vouch for the server, if `url` begins with `https://`.
+    pub tls: Option<Tls>,
     /// Who we are there.
     pub user: String,
     /// Never shown by `Debug`.
@@ -33,6 +36,7 @@ impl Settings {
     ) -> Self {
         Self {
             url: url.into(),
+            tls: None,
             user: user.into(),
             password: password.into(),
             database: "millrace".to_owned(),

@@ -31,7 +31,8 @@ use crate::destination::Destination;
 use crate::error::ExportError;
 use millrace_catalog::{BatchExport, Catalog};
 use millrace_clickhouse::ClickHouse;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::MissedTickBehavior;
@@ -135,8 +136,18 @@ struct Inner {
     /// Told when there is room again.
     freed: Notify,
     tasks: TaskTracker,
+    /// Backfills of which it was told that they cannot be planned now.
+    unplanned: Mutex<HashSet<Uuid>>,
     /// Ends runs, which are claimed by others at once.
     stopped: CancellationToken,
+}
+
+impl Inner {
+    fn unplanned(&self) -> MutexGuard<'_, HashSet<Uuid>> {
+        self.unplanned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Engine {
@@ -158,6 +169,7 @@ impl Engine {
                 slots: Arc::new(Semaphore::new(options.runs_max)),
                 freed: Notify::new(),
                 tasks: TaskTracker::new(),
+                unplanned: Mutex::default(),
                 stopped: CancellationToken::new(),
             }),
         }
@@ -184,6 +196,7 @@ impl Engine {
     async fn look(&self, leads: &leader::Leader) -> std::convert::Infallible {
         let mut every = tokio::time::interval(LOOK_EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told: Option<String> = None;
         loop {
             tokio::select! {
                 _ = every.tick() => {}
@@ -194,8 +207,19 @@ impl Engine {
             if !leads.now() {
                 continue;
             }
-            if let Err(error) = self.plan_and_claim(leads).await {
-                tracing::warn!(%error, "exports cannot be planned; trying again");
+            match self.plan_and_claim(leads).await {
+                Ok(()) => told = None,
+                Err(error) => {
+                    let error = error.to_string();
+                    // Once for as long as it is the same.
+                    if told.as_ref() != Some(&error) {
+                        tracing::warn!(
+                            error,
+                            "exports cannot be planned; trying again until they can"
+                        );
+                        told = Some(error);
+                    }
+                }
             }
         }
     }

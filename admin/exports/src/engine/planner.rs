@@ -59,6 +59,7 @@ async fn without_others(
     match planned {
         Err(PlanError::Rows(error)) if error.outlook == Outlook::Hopeless => {
             tracing::warn!(backfill = %id, %error, "a backfill is given up");
+            inner.unplanned().remove(&id);
             inner
                 .catalog
                 .fail_export_backfill(id, &error.message)
@@ -66,10 +67,16 @@ async fn without_others(
             Ok(())
         }
         Err(PlanError::Rows(error)) => {
-            tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again");
+            // Once for as long as it lasts. Why ClickHouse fails is said by whoever looks after it.
+            if inner.unplanned().insert(id) {
+                tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again until it can");
+            }
             Ok(())
         }
-        planned => planned,
+        planned => {
+            inner.unplanned().remove(&id);
+            planned
+        }
     }
 }
 

@@ -49,6 +49,7 @@ const fn is_of_query(code: u32) -> bool {
 mod tests {
     use super::*;
     use crate::error::Outlook;
+    use millrace_clickhouse::QueryErrorKind;
 
     #[test]
     fn a_customer_is_told_what_is_theirs_to_mend_and_nothing_of_us() {
@@ -67,6 +68,7 @@ mod tests {
         for (code, is_of_customer, outlook, words) in table {
             let error = QueryError {
                 code,
+                kind: QueryErrorKind::Other,
                 message: message.to_owned(),
             };
             let failure = read_failure(&error, is_of_customer);

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::open;
 use anyhow::{Context, bail};
 use clap::Args;
+use millrace_clickhouse::Settings;
 use millrace_import::check::Findings;
 use millrace_import::clickhouse::{ClickHouse, Stored};
 use millrace_import::journal::{Journal, Progress};
@@ -52,8 +53,11 @@ pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> 
     }
     let team_id = team_id(config, arguments, &project_key)?;
     let settings = open::clickhouse_settings(config)?;
-    let clickhouse = ClickHouse::new(&settings.url, &settings.user, &settings.password)?;
+    let clickhouse = stored_in(&settings)?;
     let (stored, mut found) = open::block_on(async {
+        // First by the client that knows what to do about each of its errors.
+        let answers = open::clickhouse(config)?.ping().await;
+        answers.map_err(|error| open::explained(config, error))?;
         let deadline = Instant::now() + Duration::from_secs(arguments.wait);
         loop {
             let stored = clickhouse.stored(&settings.database, team_id).await?;
@@ -87,6 +91,19 @@ pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> 
         tell(&progress, checked.as_ref(), &stored, doubles, &found);
     }
     judge(unfinished, &found)
+}
+
+fn stored_in(settings: &Settings) -> anyhow::Result<ClickHouse> {
+    let Settings {
+        url,
+        user,
+        password,
+        ..
+    } = settings;
+    match &settings.tls {
+        Some(tls) => ClickHouse::with_tls(url, user, password, tls.config()),
+        None => ClickHouse::new(url, user, password),
+    }
 }
 
 fn judge(unfinished: usize, found: &[Difference]) -> anyhow::Result<()> {

@@ -12,8 +12,11 @@
 //! figures to what is promised.
 
 mod faults;
+mod front;
 mod outage;
 mod poison;
 mod real;
 mod room;
 pub mod stand;
+mod tls;
+mod unusable;

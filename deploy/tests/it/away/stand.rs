@@ -88,6 +88,12 @@ impl Engine {
         self.child.wait().unwrap();
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        let address = self.url.strip_prefix("http://");
+        address.unwrap().parse().unwrap()
+    }
+
     /// Runs a statement.
     pub fn query(&self, sql: &str) -> String {
         let answer = ureq::post(&self.url)
@@ -131,8 +137,11 @@ impl Drop for Engine {
 /// `millrace ingest` that ships through the proxy.
 fn serve(dir: &Path, proxy: &Proxy, args: &[&str]) -> Server {
     let url = proxy.url();
-    let at = ["--clickhouse-url", &url, "--clickhouse-user", USER];
-    let all = [&at[..], &["--clickhouse-password", PASSWORD], args].concat();
+    let as_user = ["--clickhouse-user", USER, "--clickhouse-password", PASSWORD];
+    let mut all = [&as_user[..], args].concat();
+    if !args.contains(&"--clickhouse-url") {
+        all.extend(["--clickhouse-url", &url]);
+    }
     Server::start_mode("ingest", &dir.join("ingest"), &all)
 }
 
@@ -146,10 +155,20 @@ impl Stand {
 
     /// The same in a folder, whose `ingest` is the server's and may be there.
     pub fn start_in(dir: TempDir, args: &[&str]) -> Self {
+        let args = args.iter().map(ToString::to_string).collect();
+        Self::start_through(dir, |_| args)
+    }
+
+    /// The same, the server with arguments that are made when it is known where the proxy is.
+    pub fn start_through(dir: TempDir, args_for: impl FnOnce(&Proxy) -> Vec<String>) -> Self {
         let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
         let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], 0)), &engine.url).unwrap();
-        let server = serve(dir.path(), &proxy, args);
-        server.wait_for("EXISTS millrace.server_runs", "1");
+        let args = args_for(&proxy);
+        let given: Vec<&str> = args.iter().map(String::as_str).collect();
+        let server = serve(dir.path(), &proxy, &given);
+        eventually("the tables", || {
+            (engine.query("EXISTS millrace.server_runs") == "1").then_some(())
+        });
         engine.stop_merges("millrace.events");
         let data_dir = dir.path().join("ingest");
         allow_imports(&["--data-dir", data_dir.to_str().unwrap()]);
@@ -158,7 +177,7 @@ impl Stand {
             proxy,
             engine,
             ledger: dir.path().join("ledger"),
-            args: args.iter().map(ToString::to_string).collect(),
+            args,
             dir,
         }
     }

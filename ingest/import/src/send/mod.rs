@@ -18,4 +18,4 @@ pub use answer::{Answer, Refusal};
 pub use deliver::{Delivered, Deliverer, Stop};
 pub use gate::Gate;
 pub use judge::Judge;
-pub use target::{Compression, Target, client};
+pub use target::{Compression, Target, client, client_with};

@@ -79,6 +79,14 @@ pub fn client() -> anyhow::Result<reqwest::Client> {
         .context("TLS cannot be set up")?
         .with_root_certificates(authorities)
         .with_no_client_auth();
+    client_with(tls)
+}
+
+/// A client with such TLS.
+///
+/// # Errors
+/// When it cannot be set up.
+pub fn client_with(tls: ClientConfig) -> anyhow::Result<reqwest::Client> {
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .user_agent(concat!("millrace-import/", env!("CARGO_PKG_VERSION")))

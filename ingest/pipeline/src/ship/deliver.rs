@@ -185,15 +185,19 @@ impl<B: Body> Delivery<'_, B> {
         let (outcome, message, is_schema) = match trouble {
             Trouble::Insert(error) => (
                 error.outcome.name(),
-                error.message.as_str(),
+                error.to_string(),
                 error.schema_is_missing(),
             ),
             Trouble::Query(error) => (
-                "question",
-                error.message.as_str(),
+                error.outcome_name(),
+                error.to_string(),
                 error.schema_is_missing(),
             ),
-            Trouble::StillRunning => ("running", "an earlier try is still running", false),
+            Trouble::StillRunning => (
+                "running",
+                "an earlier try is still running".to_owned(),
+                false,
+            ),
         };
         counter!("millrace_insert_retries_total", "lane" => self.lane, "outcome" => outcome)
             .increment(1);

@@ -4,6 +4,7 @@ use super::{Event, PAUSE, ShipError, Shipper};
 use crate::retention::Retention;
 use crate::ship::sink::Sink;
 use metrics::counter;
+use millrace_clickhouse::QueryError;
 use millrace_log::{LogHandle, Position};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -53,20 +54,9 @@ impl<K: Sink> Shipper<K> {
             match context.sink.server_run(&context.prefix).await {
                 Ok(run) => Event::Run(Ok(run)),
                 Err(error) => {
-                    counter!("millrace_insert_retries_total", "lane" => context.lane, "outcome" => "question")
+                    let outcome = count_as(&context.sink, &error, failed.is_said).await;
+                    counter!("millrace_insert_retries_total", "lane" => context.lane, "outcome" => outcome)
                         .increment(1);
-                    // As at a first start, which is no trouble: it is asked again.
-                    let trouble = if error.schema_is_missing() {
-                        let made = context.sink.migrate().await;
-                        made.map_err(|error| format!("the missing tables cannot be made: {error}"))
-                    } else {
-                        Err(format!("ClickHouse does not answer: {error}"))
-                    };
-                    if let Err(trouble) = trouble
-                        && failed.is_said
-                    {
-                        tracing::warn!("{trouble}");
-                    }
                     Event::Run(Err(failed.pause))
                 }
             }
@@ -98,6 +88,23 @@ impl<K: Sink> Shipper<K> {
             Err(error) => Err(ShipError::Log(error.to_string())),
         }
     }
+}
+
+/// Makes missing tables, which at a first start is no trouble; answers what the failed question
+/// counts as.
+async fn count_as<K: Sink>(sink: &K, error: &QueryError, is_said: bool) -> &'static str {
+    let trouble = if error.schema_is_missing() {
+        match sink.migrate().await {
+            Ok(()) => return "question",
+            Err(why) => format!("the missing tables cannot be made: {why}"),
+        }
+    } else {
+        format!("no insert is sent, as ClickHouse cannot be asked: {error}")
+    };
+    if is_said {
+        tracing::warn!("{trouble}");
+    }
+    error.outcome_name()
 }
 
 fn store(

@@ -1,0 +1,171 @@
+//! A question that failed: what kind of trouble it is, and in which words.
+
+use crate::InsertOutcome;
+use crate::error::{
+    code_in, described, exception_code, never_connected, outcome_of_answer, schema_is_missing,
+    tls_advice,
+};
+use clickhouse::error::Error;
+use std::error::Error as StdError;
+use std::fmt;
+
+/// Kind of an error, as far as an operator has to do something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueryErrorKind {
+    /// Somebody has to change something: a password, a right, a table.
+    Misconfigured,
+    /// TLS keeps us from connecting until somebody changes something; what to do.
+    Tls(&'static str),
+    /// There was no connection, so the server has seen nothing.
+    NoConnection,
+    /// The connection ended without an answer, or with bytes that are no HTTP.
+    NoHttp,
+    /// All else.
+    Other,
+}
+
+/// A question or a schema change that failed.
+#[derive(Clone, Debug)]
+pub struct QueryError {
+    /// ClickHouse's exception code, when it gave one.
+    pub code: Option<u32>,
+    /// Its kind.
+    pub kind: QueryErrorKind,
+    /// For the log, not for clients.
+    pub message: String,
+}
+
+impl QueryError {
+    /// An error that ClickHouse has no code for.
+    #[must_use]
+    pub fn without_code(message: impl Into<String>) -> Self {
+        Self {
+            code: None,
+            kind: QueryErrorKind::Other,
+            message: message.into(),
+        }
+    }
+
+    /// Cause of the error, which stays the same for as long as the trouble does: the message may have
+    /// times in it, or the statement.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match (self.code, self.kind) {
+            (Some(code), _) => format!("ClickHouse {code}"),
+            (None, kind) => format!("{kind:?}"),
+        }
+    }
+
+    /// The name of the error in metrics of inserts, before each of which there may be a question.
+    #[must_use]
+    pub const fn outcome_name(&self) -> &'static str {
+        match self.kind {
+            QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_) => {
+                InsertOutcome::Misconfigured.name()
+            }
+            QueryErrorKind::NoConnection | QueryErrorKind::NoHttp | QueryErrorKind::Other => {
+                "question"
+            }
+        }
+    }
+
+    /// What ClickHouse calls the error, like `UNKNOWN_IDENTIFIER`.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.code?;
+        let is_name = |text: &&str| {
+            let is_letter =
+                |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+            text.len() > 2 && text.bytes().all(is_letter)
+        };
+        let between = self
+            .message
+            .rsplit('(')
+            .filter_map(|rest| rest.split(')').next());
+        between.into_iter().find(is_name)
+    }
+
+    /// Whether the database or a table is missing, which applying the migrations mends.
+    #[must_use]
+    pub fn schema_is_missing(&self) -> bool {
+        self.code.is_some_and(schema_is_missing)
+    }
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            QueryErrorKind::Tls(advice) => write!(f, "{advice} ({})", self.message),
+            _ => f.write_str(&self.message),
+        }
+    }
+}
+
+impl StdError for QueryError {}
+
+impl From<Error> for QueryError {
+    fn from(error: Error) -> Self {
+        Self {
+            code: exception_code(&error),
+            kind: kind_of(&error),
+            message: described(&error),
+        }
+    }
+}
+
+fn kind_of(error: &Error) -> QueryErrorKind {
+    match error {
+        Error::BadResponse(text) => match outcome_of_answer(code_in(text), text) {
+            InsertOutcome::Misconfigured => QueryErrorKind::Misconfigured,
+            _ => QueryErrorKind::Other,
+        },
+        Error::InvalidParams(_) | Error::Unsupported(_) => QueryErrorKind::Misconfigured,
+        Error::Network(source) => match tls_advice(error) {
+            Some(advice) => QueryErrorKind::Tls(advice),
+            None if never_connected(source.as_ref()) => QueryErrorKind::NoConnection,
+            None if is_no_http(source.as_ref()) => QueryErrorKind::NoHttp,
+            None => QueryErrorKind::Other,
+        },
+        _ => QueryErrorKind::Other,
+    }
+}
+
+/// Tells a connection that ended without an answer, or with bytes that are no HTTP.
+fn is_no_http(error: &(dyn StdError + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |cause| (*cause).source());
+    causes.any(|cause| {
+        let http = cause.downcast_ref::<hyper::Error>();
+        let io = cause.downcast_ref::<std::io::Error>();
+        http.is_some_and(|error| error.is_parse() || error.is_incomplete_message())
+            || io.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_the_name_that_clickhouse_gives_it() {
+        let table = [
+            (
+                "Code: 47. DB::Exception: No (x). (UNKNOWN_IDENTIFIER) (version 26.7.3.1 (official build))",
+                Some("UNKNOWN_IDENTIFIER"),
+            ),
+            ("Code: 210. x. (NETWORK_ERROR)", Some("NETWORK_ERROR")),
+            ("Code: 47. x (A)", None),
+            ("502 Bad Gateway (PROXY)", None),
+        ];
+        let long = format!(
+            "Code: 62. {}. (SYNTAX_ERROR) (version 26.7)",
+            "x".repeat(9_000)
+        );
+        let table = table
+            .into_iter()
+            .chain([(long.as_str(), Some("SYNTAX_ERROR"))]);
+        for (text, name) in table {
+            let error = QueryError::from(Error::BadResponse(text.to_owned()));
+            assert_eq!(error.name(), name, "{text}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Is ClickHouse as it must be for us, and what to do where it is not.
+//!
+//! One statement asks for all at once: it inserts no rows into a table, which wants the server to be
+//! there, the user to be known, the database and the right to read and to write.
+
+use crate::settings::quoted_name;
+use crate::{ClickHouse, MigrateError, QueryError, QueryErrorKind, Settings};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long the statement may take.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Use that is made of ClickHouse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Events are stored.
+    Events,
+    /// Persons and groups are copied, and rows are read for exports.
+    Persons,
+}
+
+impl Purpose {
+    /// A table that is written to, and one of its columns.
+    const fn table(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Events => ("events", "uuid"),
+            Self::Persons => ("persons", "id"),
+        }
+    }
+}
+
+/// Reason why ClickHouse cannot be used, for an operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{advice} ({words})")]
+pub struct Unusable {
+    /// Its kind.
+    pub kind: QueryErrorKind,
+    /// Says what is wrong and what to do, by the names of settings; it stays as it is while the trouble
+    /// does.
+    pub advice: String,
+    /// Words of whoever failed.
+    pub words: String,
+}
+
+impl ClickHouse {
+    /// Asks whether the server can be used, and makes the tables where they are missing.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do.
+    pub async fn check_usable(&self, purpose: Purpose) -> Result<(), Unusable> {
+        let (table, column) = purpose.table();
+        let table = format!("{}.{table}", quoted_name(&self.settings.database));
+        let nothing = format!(
+            "INSERT INTO {table} ({column}) SELECT {column} FROM {table} WHERE 0 \
+             SETTINGS async_insert = 0"
+        );
+        let asked = timeout(ANSWER_MAX, self.execute(&nothing)).await;
+        let error = match asked {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) if error.schema_is_missing() => match self.migrate().await {
+                Ok(()) => return Ok(()),
+                Err(error) => return Err(self.settings.unmigrated(&error)),
+            },
+            Ok(Err(error)) => error,
+            Err(_) => QueryError::without_code(format!("no answer within {ANSWER_MAX:?}")),
+        };
+        Err(self.settings.explain(&error))
+    }
+}
+
+impl Settings {
+    /// Explains an error to an operator.
+    #[must_use]
+    pub fn explain(&self, error: &QueryError) -> Unusable {
+        Unusable {
+            kind: error.kind,
+            advice: self.advice(error),
+            words: error.message.clone(),
+        }
+    }
+
+    fn advice(&self, error: &QueryError) -> String {
+        let (url, user) = (&self.url, &self.user);
+        match (error.code, error.kind) {
+            (Some(192..=194 | 516), _) => format!(
+                "ClickHouse at {url} refuses the user {user} or their password; set clickhouse_user and \
+                 clickhouse_password to what it knows"
+            ),
+            (Some(195), _) => format!(
+                "ClickHouse at {url} does not let the user {user} in from this machine; allow its \
+                 address there"
+            ),
+            (Some(164), _) => format!(
+                "ClickHouse at {url} lets the user {user} read only; give them a profile without \
+                 `readonly`, or name another user in clickhouse_user"
+            ),
+            (Some(497), _) => format!(
+                "ClickHouse at {url} has not granted the user {user} a right that Millrace needs; grant \
+                 what it names"
+            ),
+            (Some(60 | 81), _) => format!(
+                "ClickHouse at {url} lacks the database {} or a table in it; `millrace migrate` makes \
+                 them",
+                self.database
+            ),
+            (Some(_), QueryErrorKind::Misconfigured) => format!(
+                "ClickHouse at {url} has other tables or settings than Millrace needs; mend what it \
+                 names"
+            ),
+            (_, QueryErrorKind::Tls(advice)) => {
+                format!("there is no TLS to ClickHouse at {url}: {advice}")
+            }
+            (None, QueryErrorKind::Misconfigured) => {
+                format!("clickhouse_url is {url}, which cannot be asked; correct it")
+            }
+            (Some(_), _) => format!("ClickHouse at {url} cannot do what it is asked for now"),
+            (None, _) if self.wants_tls(error) => format!(
+                "ClickHouse at {url} does not answer by plain HTTP; if that port takes TLS, begin \
+                 clickhouse_url with https://"
+            ),
+            (None, _) => {
+                format!(
+                    "ClickHouse does not answer; check clickhouse_url, and that it is up at {url}"
+                )
+            }
+        }
+    }
+
+    /// Tells a server that may want TLS and was asked without: it hangs up, sends what is no
+    /// HTTP, or says so.
+    fn wants_tls(&self, error: &QueryError) -> bool {
+        let is_plain = self.url.starts_with("http://");
+        is_plain && (error.kind == QueryErrorKind::NoHttp || error.message.contains("HTTPS"))
+    }
+
+    fn unmigrated(&self, error: &MigrateError) -> Unusable {
+        let Some(source) = error.query_error() else {
+            return Unusable {
+                kind: QueryErrorKind::Misconfigured,
+                advice: "the schema in ClickHouse is of another version".to_owned(),
+                words: error.to_string(),
+            };
+        };
+        let why = self.explain(source);
+        Unusable {
+            advice: format!("the tables in ClickHouse cannot be made: {}", why.advice),
+            ..why
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_is_told_what_to_do() {
+        use QueryErrorKind::{Misconfigured, NoConnection, NoHttp, Other, Tls};
+        let table = [
+            ("http", Some(516), Misconfigured, "clickhouse_password"),
+            ("http", Some(192), Misconfigured, "clickhouse_user"),
+            ("http", Some(195), Misconfigured, "from this machine"),
+            ("http", Some(164), Misconfigured, "read only"),
+            ("http", Some(497), Misconfigured, "grant what it names"),
+            ("http", Some(81), Misconfigured, "millrace migrate"),
+            ("http", Some(47), Misconfigured, "other tables"),
+            ("http", Some(241), Other, "cannot do"),
+            (
+                "https",
+                None,
+                Tls("renew it"),
+                "no TLS to ClickHouse at https://db:8443: renew it",
+            ),
+            ("http", None, NoConnection, "that it is up"),
+            ("http", None, NoHttp, "begin clickhouse_url with https://"),
+            ("https", None, NoHttp, "that it is up"),
+        ];
+        for (scheme, code, kind, words) in table {
+            let settings = Settings::new(format!("{scheme}://db:8443"), "me", "secret");
+            let error = QueryError {
+                code,
+                kind,
+                message: "its words".to_owned(),
+            };
+            let told = settings.explain(&error).to_string();
+            assert!(told.contains(words), "{code:?} {kind:?}: {told}");
+            assert!(told.contains("its words"), "{told}");
+            assert!(told.contains("db:8443"), "{told}");
+            assert!(!told.contains("secret"), "{told}");
+        }
+    }
+}
