@@ -119,37 +119,6 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--workers", "0"], "at least 1"),
         (vec!["--log-bytes-max", "1KiB"], "64 MiB"),
         (vec!["--clickhouse-url", "clickhouse:9000"], "http://"),
-        (
-            vec![
-                "--clickhouse-url",
-                "http://h",
-                "--clickhouse-ca-file",
-                "ca.pem",
-            ],
-            "begin it with https://",
-        ),
-        (
-            vec![
-                "--clickhouse-url",
-                "https://h",
-                "--clickhouse-ca-file",
-                "/nonexistent.pem",
-            ],
-            "clickhouse_ca_file is /nonexistent.pem; give a PEM file",
-        ),
-        (
-            vec![
-                "--clickhouse-url",
-                "https://h",
-                "--clickhouse-ca-file",
-                "/dev/null",
-            ],
-            "clickhouse_ca_file is /dev/null; give a PEM file",
-        ),
-        (
-            vec!["--clickhouse-ca-file", "ca.pem"],
-            "clickhouse_url is not",
-        ),
         (vec!["--database-url", "mysql://h/d"], "postgres://"),
         (vec!["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (vec!["--trusted-proxies", "everyone"], "everyone"),
@@ -190,6 +159,32 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--admin-public-url", "api.example.com"], "https://"),
     ];
     for (args, needle) in table {
+        let output = config("", &[], &args);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
+        assert!(text.contains(needle), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn an_authority_of_clickhouse_is_a_certificate_in_a_file_and_for_https() {
+    let table = [
+        (Some("http://h"), "ca.pem", "begin it with https://"),
+        (
+            Some("https://h"),
+            "/nonexistent.pem",
+            "clickhouse_ca_file is /nonexistent.pem; give a PEM file",
+        ),
+        (
+            Some("https://h"),
+            "/dev/null",
+            "clickhouse_ca_file is /dev/null; give a PEM file",
+        ),
+        (None, "ca.pem", "clickhouse_url is not"),
+    ];
+    for (url, file, needle) in table {
+        let mut args = vec!["--clickhouse-ca-file", file];
+        args.extend(url.iter().flat_map(|url| ["--clickhouse-url", url]));
         let output = config("", &[], &args);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(64), "{args:?}: {text}");
