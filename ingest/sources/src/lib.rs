@@ -22,8 +22,8 @@
 //! |---|---|
 //! | `renamed_event` | the event has the name that it has here |
 //! | `skipped_without_distinct_id` | left out, as `skip_without_distinct_id` asks |
-//! | `distinct_id_before_identity` | Mixpanel: a device's id gave way to the one that the client knew |
-//! | `distinct_id_from_user_or_device` | Mixpanel: no `distinct_id`, but `$user_id` or `$device_id` |
+//! | `distinct_id_before_identity` | Mixpanel: no `distinct_id`, but the one that the event was sent with |
+//! | `distinct_id_from_user_or_device` | Mixpanel: no `distinct_id`, or a device's, but `$user_id` or `$device_id` |
 //! | `merged_persons` | an event that makes one person of two |
 //! | `skipped_without_event_type` | Amplitude: no event of the application's |
 //! | `time_of_another_field` | the usual field has none that can be read, but another has |

@@ -1,5 +1,9 @@
 //! Mixpanel's raw export: a line has the event's name and its properties, among which are whose it is and when
 //! it was.
+//!
+//! The `distinct_id` of an export is canonical: the one id of all that Mixpanel has merged, under either of its ID Merges.
+//! So it is taken as it stands, whatever it looks like; what the event was sent with (`$distinct_id_before_identity`)
+//! would tear one person into several.
 
 use super::{Times, stamp};
 use crate::json::{self, Object};
@@ -18,6 +22,9 @@ const REMOVED: [&str; 7] = [
     "mp_processing_time_ms",
     "time",
 ];
+
+/// How the ids begin that Simplified ID Merge gives to devices without a user.
+const DEVICE_PREFIX: &str = "$device:";
 
 #[derive(Deserialize)]
 struct Record<'a> {
@@ -123,23 +130,25 @@ impl<'a> Who<'a> {
             return Some(merge);
         }
         let id = properties.text("distinct_id");
-        let before = properties
-            .get("$distinct_id_before_identity")
-            .and_then(json::string);
-        let before = before.filter(|before| !before.trim().is_empty());
-        let (distinct_id, rule) = match (id, before) {
-            (Some(id), Some(before)) if is_anonymous(&id) => {
-                (before, Some("distinct_id_before_identity"))
-            }
-            (None, Some(before)) => (before, Some("distinct_id_before_identity")),
-            (Some(id), _) => (id, None),
-            (None, None) => {
-                let device = || properties.text("$device_id");
-                (
-                    properties.text("$user_id").or_else(device)?,
+        let user = || properties.text("$user_id");
+        let before = || {
+            let before = properties
+                .get("$distinct_id_before_identity")
+                .and_then(json::string)?;
+            (!before.trim().is_empty()).then_some(before)
+        };
+        let (distinct_id, rule) = match id {
+            Some(id) => match user().filter(|_| id.starts_with(DEVICE_PREFIX)) {
+                Some(user) => (user, Some("distinct_id_from_user_or_device")),
+                None => (id, None),
+            },
+            None => match before() {
+                Some(before) => (before, Some("distinct_id_before_identity")),
+                None => (
+                    user().or_else(|| properties.text("$device_id"))?,
                     Some("distinct_id_from_user_or_device"),
-                )
-            }
+                ),
+            },
         };
         Some(Self {
             distinct_id,
@@ -168,12 +177,6 @@ impl<'a> Who<'a> {
             rule: Some("merged_persons"),
         })
     }
-}
-
-/// Ids that Mixpanel gave to devices: those that say so, and uuids in capitals.
-fn is_anonymous(id: &str) -> bool {
-    let is_made = |byte: u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-');
-    id.starts_with("$device:") || id.bytes().all(is_made)
 }
 
 fn new_name<'a>(name: &'a str, who: &Who<'_>) -> &'a str {

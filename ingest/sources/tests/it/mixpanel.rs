@@ -90,27 +90,47 @@ fn the_distinct_id_is_the_one_that_knows_the_person() {
             "user-1",
             None,
         ),
+        // Canonical ids win however they look: customers' own ids, and uuids of Original ID Merge.
         (
-            json!({"distinct_id": "$device:1", before: "b"}),
-            "b",
-            Some("distinct_id_before_identity"),
+            json!({"distinct_id": "324172", before: "$device:1", "$user_id": "324172"}),
+            "324172",
+            None,
         ),
         (
             json!({"distinct_id": "0A1B-2C", before: "b"}),
-            "b",
-            Some("distinct_id_before_identity"),
-        ),
-        (json!({"distinct_id": "0A1B-2C"}), "0A1B-2C", None),
-        (
-            json!({"distinct_id": "0A1B-2C", before: 5}),
             "0A1B-2C",
+            None,
+        ),
+        (
+            json!({"distinct_id": "0A1B-2C", "$user_id": "u"}),
+            "0A1B-2C",
+            None,
+        ),
+        (
+            json!({"distinct_id": "$device:1", before: "b"}),
+            "$device:1",
             None,
         ),
         (json!({"distinct_id": "$device:1"}), "$device:1", None),
         (
+            json!({"distinct_id": "$device:1", "$user_id": "u", before: "b"}),
+            "u",
+            Some("distinct_id_from_user_or_device"),
+        ),
+        (
+            json!({"distinct_id": "$device:1", "$user_id": ""}),
+            "$device:1",
+            None,
+        ),
+        (
             json!({"distinct_id": "", before: "b"}),
             "b",
             Some("distinct_id_before_identity"),
+        ),
+        (
+            json!({"distinct_id": "", before: 5, "$device_id": "d"}),
+            "d",
+            Some("distinct_id_from_user_or_device"),
         ),
         (json!({"distinct_id": 42}), "42", None),
         (
