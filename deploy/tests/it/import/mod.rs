@@ -4,6 +4,7 @@ mod fetched;
 mod guide;
 mod killed;
 mod objects;
+mod shared_devices;
 mod stages;
 mod stores;
 mod wire;

@@ -137,7 +137,7 @@ fn a_mapping_is_the_same_for_the_dry_run_and_the_import() {
 }
 
 /// A second project; its number and key.
-fn project(server: &Server) -> (String, String) {
+pub fn project(server: &Server) -> (String, String) {
     let (status, made) = ask(
         server,
         "POST",

@@ -1,35 +1,42 @@
 //! Events that a source only implies: that two ids are one person's, and what a group is like.
 //!
-//! Each is a function of what it says and of the day or hour, never of the record that gave it away, so that it is one
-//! row however often it is given: uuid, time and all. What was given lately is left out, which saves nearly all.
+//! Each is a function of what it says and of the day or hour, so that it is one row however often it is given: what a
+//! row is told by is its uuid, day, name and distinct id, and these depend on nothing else. What was given lately is left
+//! out, which saves nearly all.
+//!
+//! Whose a device is, is decided by who used it first. So that two people may use one on the same day, `$identify` has the
+//! time of its record, and is given once more for a record that was earlier than those before: wherever an import is
+//! resumed and in whatever order it reads, the earliest time of each user and device is among those that are given.
 
 use crate::Events;
 use crate::mapping::stamp;
 use millrace_rows::Micros;
 use serde_json::value::RawValue;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use xxhash_rust::xxh3::xxh3_128;
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 const MICROS_PER_DAY: i64 = 24 * MICROS_PER_HOUR;
 /// How many are remembered before all are forgotten: some 16 MiB.
-const RECENT_MAX: usize = 500_000;
+const RECENT_MAX: usize = 450_000;
 
 /// Makes them, and remembers which it made.
 pub(crate) struct Generated {
     source: &'static str,
-    recent: HashSet<u128>,
+    /// What was given, and for which time, in microseconds.
+    recent: HashMap<u128, i64>,
 }
 
 impl Generated {
     pub(crate) fn new(source: &'static str) -> Self {
         Self {
             source,
-            recent: HashSet::new(),
+            recent: HashMap::new(),
         }
     }
 
-    /// Says that a person has two ids, once for each day on which a record does.
+    /// Says that a user has used a device, for the earliest record of each day that does.
     pub(crate) fn identify(
         &mut self,
         known: &str,
@@ -37,18 +44,17 @@ impl Generated {
         at: Micros,
         events: &mut Events,
     ) {
-        let day = floor(at, MICROS_PER_DAY);
-        let of_day = day.0.to_be_bytes();
+        let of_day = floor(at, MICROS_PER_DAY).0.to_be_bytes();
         let key: [&[u8]; 4] = [
             b"$identify",
             known.as_bytes(),
             anonymous.as_bytes(),
             &of_day,
         ];
-        if known == anonymous || !self.is_new(&key) {
+        if known == anonymous || !self.is_new(&key, at) {
             return;
         }
-        let mut event = events.begin("$identify", known, day);
+        let mut event = events.begin("$identify", known, at);
         event
             .generated()
             .key(&key)
@@ -75,7 +81,7 @@ impl Generated {
             properties.get().as_bytes(),
             &hour.0.to_be_bytes(),
         ];
-        if !self.is_new(&key) {
+        if !self.is_new(&key, hour) {
             return;
         }
         // A group is nobody's: it has an id of its own, as our libraries give it.
@@ -92,7 +98,8 @@ impl Generated {
         events.note("generated_groupidentify");
     }
 
-    fn is_new(&mut self, key: &[&[u8]]) -> bool {
+    /// Whether nothing was said of this, or for a later time only.
+    fn is_new(&mut self, key: &[&[u8]], at: Micros) -> bool {
         let mut text = Vec::new();
         for part in key {
             text.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -101,7 +108,17 @@ impl Generated {
         if self.recent.len() >= RECENT_MAX {
             self.recent.clear();
         }
-        self.recent.insert(xxh3_128(&text))
+        match self.recent.entry(xxh3_128(&text)) {
+            Entry::Vacant(entry) => {
+                entry.insert(at.0);
+                true
+            }
+            Entry::Occupied(mut entry) if at.0 < *entry.get() => {
+                entry.insert(at.0);
+                true
+            }
+            Entry::Occupied(_) => false,
+        }
     }
 }
 

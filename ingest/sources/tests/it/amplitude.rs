@@ -351,17 +351,18 @@ fn what_a_record_implies_is_the_same_row_whichever_record_says_it() {
         (mapped.events[..2].to_vec(), mapped.ids[..2].to_vec())
     };
     let (events, ids) = implied("2023-10-15 14:30:00");
-    assert_eq!(
-        (events.clone(), ids.clone()),
-        implied("2023-10-15 14:59:59")
-    );
+    let (later, later_ids) = implied("2023-10-15 14:59:59");
+    assert_eq!((&ids, &events[1]), (&later_ids, &later[1]));
     assert_ne!(ids, implied("2023-10-16 14:59:59").1);
     let identify = &events[0];
+    // The record's own time, of the same day, so that the first of two users is known.
+    assert_eq!(later[0]["timestamp"], "2023-10-15T14:59:59Z");
+    assert_eq!(later[0]["properties"], identify["properties"]);
     assert_eq!(
         (&identify["event"], &identify["distinct_id"]),
         (&json!("$identify"), &json!("user-1"))
     );
-    assert_eq!(identify["timestamp"], "2023-10-15T00:00:00Z");
+    assert_eq!(identify["timestamp"], "2023-10-15T14:30:00Z");
     assert_eq!(own_properties(identify)["$anon_distinct_id"], "device-1");
     let group = &events[1];
     assert_eq!(
@@ -387,6 +388,10 @@ fn what_was_said_lately_is_not_said_again() {
     };
     assert_eq!(count(json!({})), 2);
     assert_eq!(count(json!({})), 1);
+    // Who used a device first is told by the earliest record.
+    assert_eq!(count(json!({"event_time": "2023-10-15 15:00:00"})), 1);
+    assert_eq!(count(json!({"event_time": "2023-10-15 12:00:00"})), 2);
+    assert_eq!(count(json!({"event_time": "2023-10-15 12:00:00"})), 1);
     assert_eq!(count(json!({"device_id": "another"})), 2);
     assert_eq!(count(json!({"event_time": "2023-10-16 00:00:00"})), 2);
     assert_eq!(count(json!({"device_id": "user-1"})), 1);

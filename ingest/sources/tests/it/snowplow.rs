@@ -226,7 +226,7 @@ fn someone_is_named_by_the_best_of_ids() {
 }
 
 #[test]
-fn a_user_and_its_browser_are_said_to_be_one_person() {
+fn a_user_is_said_to_have_used_its_browser_then() {
     let event = map(&[("user_id", "user-1")]);
     assert_eq!(event.notes, ["generated_identify", "renamed_event"]);
     let identify = &event.events[0];
@@ -235,7 +235,7 @@ fn a_user_and_its_browser_are_said_to_be_one_person() {
         (&json!("$identify"), &json!("user-1"))
     );
     assert_eq!(identify["properties"]["$anon_distinct_id"], "browser-1");
-    assert_eq!(identify["timestamp"], "2023-10-15T00:00:00Z");
+    assert_eq!(identify["timestamp"], "2023-10-15T14:30:00.123000Z");
 }
 
 #[test]

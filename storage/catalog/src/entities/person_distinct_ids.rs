@@ -1,5 +1,6 @@
 //! Which person a distinct id is of.
 
+use crate::UtcTime;
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
     EnumIter, PrimaryKeyTrait, Uuid,
@@ -17,6 +18,11 @@ pub struct Model {
     pub distinct_id: String,
     /// The person.
     pub person_id: Uuid,
+    /// When the `$identify` happened that gave the id to this person: of several the earliest.
+    /// None where the id is the person's own, or was merged for good.
+    pub identified_at: Option<UtcTime>,
+    /// The event's uuid, which decides between two of one time.
+    pub identified_by: Option<Uuid>,
     /// The step that changed it last.
     pub version: i64,
 }

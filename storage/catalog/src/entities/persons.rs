@@ -20,7 +20,8 @@ pub struct Model {
     pub created_at: UtcTime,
     /// Whether it was ever named: then it only becomes part of another by `$merge_dangerously`.
     pub is_identified: bool,
-    /// Whether it became part of another; it stays so for good.
+    /// Whether it became part of another; it stays so for good. Its properties are kept where a
+    /// `$identify` did that: they are shown as those of whoever has its distinct id.
     pub is_deleted: bool,
     /// Each property with the time at which it was written, as JSON.
     pub properties: String,

@@ -27,6 +27,7 @@ mod m0021_export_engine;
 mod m0022_persons;
 mod m0025_historical_allowances;
 mod m0026_forgotten_runs;
+mod m0027_identified_ids;
 mod m0031_backfill_messages;
 
 use crate::connect::begin_write;
@@ -66,6 +67,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0022_persons::Migration),
             Box::new(m0025_historical_allowances::Migration),
             Box::new(m0026_forgotten_runs::Migration),
+            Box::new(m0027_identified_ids::Migration),
             Box::new(m0031_backfill_messages::Migration),
         ]
     }

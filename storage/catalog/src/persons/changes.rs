@@ -3,6 +3,7 @@
 //! A row has the number of the step that changed it last. Nothing but the deletion of a project
 //! takes rows away meanwhile, and pages begin behind the last row, so none is missed.
 
+use super::parts::with_parts;
 use super::registers::Registers;
 use crate::catalog::Catalog;
 use crate::entities::{groups, person_distinct_ids as ids, persons};
@@ -77,18 +78,18 @@ impl Catalog {
         }
         let rows = query.limit(count_max).all(&self.db).await;
         let rows = rows.map_err(|error| self.error(&error))?;
-        let changed = rows.into_iter().map(|row| {
-            Ok(ChangedPerson {
-                team_id: row.team_id,
-                id: row.id,
-                created_at: row.created_at,
-                properties: self.shown(&row.properties)?,
-                is_identified: row.is_identified,
-                is_deleted: row.is_deleted,
-                version: row.version,
-            })
+        let shown = with_parts(&self.db, rows).await;
+        let shown = shown.map_err(|error| self.error(&error))?;
+        let changed = shown.into_iter().map(|(row, properties)| ChangedPerson {
+            team_id: row.team_id,
+            id: row.id,
+            created_at: row.created_at,
+            properties: properties.registers.to_json(),
+            is_identified: row.is_identified,
+            is_deleted: row.is_deleted,
+            version: row.version,
         });
-        changed.collect()
+        Ok(changed.collect())
     }
 
     /// Likewise distinct ids.

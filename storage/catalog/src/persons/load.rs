@@ -1,5 +1,6 @@
 //! What updates need of the tables.
 
+use super::identities::KnownId;
 use super::registers::Registers;
 use super::update::PersonUpdate;
 use super::world::{Group, Person, Properties, World};
@@ -50,8 +51,9 @@ async fn load_ids(
             world.ids.insert(key.clone(), None);
         }
         for row in found {
+            let known = KnownId::from(&row);
             let key = (row.team_id, row.distinct_id);
-            world.ids.insert(key, Some(row.person_id));
+            world.ids.insert(key, Some(known));
         }
     }
     Ok(())
@@ -63,7 +65,11 @@ async fn load_persons(
     updates: &[&PersonUpdate],
 ) -> Result<usize, DbErr> {
     let named = updates.iter().flat_map(|update| ids_of(update));
-    let named = named.filter_map(|(team, id)| Some((team, world.person_of(team, &id)?)));
+    // Also what an identified id has of its own.
+    let named = named.flat_map(|(team, id)| {
+        let both = [world.person_of(team, &id), world.record_of(team, &id)];
+        both.into_iter().flatten().map(move |id| (team, id))
+    });
     let wanted = distinct(named.filter(|key| !world.persons.contains_key(key)));
     let mut bytes = 0;
     for slice in wanted.chunks(SLICE) {
@@ -150,7 +156,8 @@ async fn load_groups(
     Ok(bytes)
 }
 
-fn properties(text: &str) -> Result<Properties, DbErr> {
+/// Properties as they are kept.
+pub(super) fn properties(text: &str) -> Result<Properties, DbErr> {
     let registers = Registers::parse(text);
     let registers = registers.map_err(|error| DbErr::Type(error.to_string()))?;
     Ok(Properties::new(registers))

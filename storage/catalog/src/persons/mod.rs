@@ -5,7 +5,9 @@
 //! | `update` | [`PersonUpdate`]: what one event says |
 //! | `registers` | properties that remember when they were written |
 //! | `world` | persons and groups in memory, and what an update makes of them; no I/O |
+//! | `identities` | which distinct ids are one person; no I/O either |
 //! | `load`, `save` | from the tables and back |
+//! | `parts` | properties that a person has by its ids |
 //! | `changes` | what has to be copied to ClickHouse |
 //!
 //! Updates are applied in the order of their arrival, many in one transaction, in which the place
@@ -18,7 +20,9 @@
 //! becoming part of another person.
 
 mod changes;
+mod identities;
 mod load;
+mod parts;
 mod registers;
 mod save;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What updates have changed, back into the tables.
 
+use super::identities::KnownId;
 use super::load::{SLICE, ids_of_persons};
 use super::world::World;
 use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
@@ -27,8 +28,9 @@ async fn move_ids(within: &DatabaseTransaction, world: &mut World) -> Result<(),
     let sources = sorted(world.moved.keys().copied().collect());
     for slice in sources.chunks(SLICE) {
         for row in ids_of_persons(within, slice).await? {
+            let known = KnownId::from(&row);
             let key = (row.team_id, row.distinct_id);
-            world.ids.entry(key.clone()).or_insert(Some(row.person_id));
+            world.ids.entry(key.clone()).or_insert(Some(known));
             world.changed_ids.insert(key);
         }
     }
@@ -74,13 +76,21 @@ async fn save_persons(
 async fn save_ids(within: &DatabaseTransaction, world: &World, version: i64) -> Result<(), DbErr> {
     let keys = sorted(world.changed_ids.clone());
     let mut again = OnConflict::columns([ids::Column::TeamId, ids::Column::DistinctId]);
-    again.update_columns([ids::Column::PersonId, ids::Column::Version]);
+    again.update_columns([
+        ids::Column::PersonId,
+        ids::Column::IdentifiedAt,
+        ids::Column::IdentifiedBy,
+        ids::Column::Version,
+    ]);
     for slice in keys.chunks(SLICE) {
         let rows = slice.iter().filter_map(|(team, distinct_id)| {
+            let known = world.known(*team, distinct_id)?;
             let row = ids::Model {
                 team_id: *team,
                 distinct_id: distinct_id.clone(),
-                person_id: world.person_of(*team, distinct_id)?,
+                person_id: known.person,
+                identified_at: known.identified.map(|first| UtcTime(first.at)),
+                identified_by: known.identified.map(|first| first.by),
                 version,
             };
             Some(row.into_active_model())

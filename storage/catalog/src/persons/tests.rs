@@ -1,5 +1,7 @@
 //! Properties in any order.
 
+mod identities;
+
 use super::registers::{Registers, Stamp};
 use proptest::prelude::*;
 use serde_json::value::RawValue;

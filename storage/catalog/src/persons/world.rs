@@ -1,9 +1,10 @@
 //! Persons and groups in memory, and what an update makes of them. No I/O: what an update needs was
 //! loaded before.
 
+use super::identities::KnownId;
 use super::registers::{Registers, Stamp};
 use super::update::{PersonUpdate, Writes};
-use millrace_rows::{UpdateKind, person_id};
+use millrace_rows::UpdateKind;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
 
@@ -26,8 +27,8 @@ pub(super) type GroupKey = (i64, String, String);
 #[derive(Debug, Default)]
 pub(super) struct World {
     /// The person of each id; `None` where there is no such id. It may have become part of another
-    /// one since: [`World::person_of`] knows.
-    pub ids: HashMap<IdKey, Option<Uuid>>,
+    /// one since: [`World::known`] knows.
+    pub ids: HashMap<IdKey, Option<KnownId>>,
     pub persons: HashMap<PersonKey, Person>,
     pub groups: HashMap<GroupKey, Option<Group>>,
     /// In the order of their places.
@@ -50,7 +51,8 @@ pub struct Tally {
     pub orphaned: u64,
     /// Persons that became part of another.
     pub merged: u64,
-    /// Merges refused, as the person that would become part of the other was named before.
+    /// Merges refused, as the id or the person that would become the other's is of somebody who was
+    /// named before.
     pub refused: u64,
     /// Updates whose properties were left out, as there would have been too many.
     pub too_large: u64,
@@ -64,6 +66,17 @@ pub(super) struct Person {
     pub is_identified: bool,
     pub is_deleted: bool,
     pub properties: Properties,
+}
+
+impl Person {
+    pub fn new(created_at: i64, is_deleted: bool) -> Self {
+        Self {
+            created_at,
+            is_identified: false,
+            is_deleted,
+            properties: Properties::default(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -117,7 +130,7 @@ impl Properties {
     }
 
     /// Takes another's, unless it would be too much.
-    fn merge(&mut self, other: Self) -> bool {
+    pub fn merge(&mut self, other: Self) -> bool {
         let mut registers = self.registers.clone();
         registers.merge(other.registers);
         let bytes = registers.bytes();
@@ -204,28 +217,46 @@ impl World {
     }
 
     fn tell_person(&mut self, update: &PersonUpdate) {
-        let team = update.team_id.0;
-        let merges = update.kind != UpdateKind::Properties;
-        let id = if merges {
-            self.merge(update)
-        } else {
-            self.person_of(team, &update.distinct_id)
-                .unwrap_or_else(|| self.make_person(update))
-        };
-        let key = (team, id);
-        let Some(person) = self.persons.get_mut(&key) else {
+        let (team, id) = (update.team_id.0, update.distinct_id.as_str());
+        match update.kind {
+            UpdateKind::Properties => {
+                if self.person_of(team, id).is_none() {
+                    self.make_person(update);
+                }
+            }
+            UpdateKind::Identify => self.identify(update),
+            UpdateKind::Alias | UpdateKind::Merge => self.merge(update),
+        }
+        let (Some(person), Some(record)) = (self.person_of(team, id), self.record_of(team, id))
+        else {
             return;
         };
+        let names = update.kind != UpdateKind::Properties;
+        if names
+            && let Some(named) = self.persons.get_mut(&(team, person))
+            && !named.is_identified
+        {
+            named.is_identified = true;
+            self.changed_persons.insert((team, person));
+        }
+        if self.write_record((team, record), update) {
+            self.changed_persons
+                .extend([(team, record), (team, person)]);
+        }
+    }
+
+    /// Writes what an update says to a person, or to what an id has of its own; answers whether that
+    /// changed anything.
+    fn write_record(&mut self, key: PersonKey, update: &PersonUpdate) -> bool {
         let mut has_changed = false;
-        if merges && !person.is_identified {
-            person.is_identified = true;
+        let record = self.persons.entry(key).or_insert_with(|| {
             has_changed = true;
-        }
-        if update.timestamp.0 < person.created_at {
-            person.created_at = update.timestamp.0;
-            has_changed = true;
-        }
-        match person
+            // Of an id of which no event said anything before it was identified.
+            Person::new(update.timestamp.0, true)
+        });
+        has_changed |= update.timestamp.0 < record.created_at;
+        record.created_at = record.created_at.min(update.timestamp.0);
+        match record
             .properties
             .write(&update.person_writes(), stamp(update))
         {
@@ -233,105 +264,11 @@ impl World {
             Written::Some => has_changed = true,
             Written::TooMuch => self.tally.too_large += 1,
         }
-        if has_changed {
-            self.changed_persons.insert(key);
-        }
-    }
-
-    /// Makes two ids one person's, if that may be; answers the person of the event.
-    fn merge(&mut self, update: &PersonUpdate) -> Uuid {
-        let team = update.team_id.0;
-        let own = self.person_of(team, &update.distinct_id);
-        let other = self.person_of(team, &update.other_id);
-        match (own, other) {
-            (None, None) => {
-                let id = self.make_person(update);
-                self.attach(team, &update.other_id, id);
-                id
-            }
-            (Some(own), None) => {
-                self.attach(team, &update.other_id, own);
-                own
-            }
-            (None, Some(other)) => {
-                self.attach(team, &update.distinct_id, other);
-                other
-            }
-            (Some(own), Some(other)) => {
-                if own != other {
-                    self.join(team, own, other, update.kind);
-                }
-                own
-            }
-        }
-    }
-
-    /// Makes one person part of another, if it was never named or the event insists.
-    fn join(&mut self, team: i64, target: Uuid, source: Uuid, kind: UpdateKind) {
-        let Some(part) = self.persons.get_mut(&(team, source)) else {
-            return;
-        };
-        if part.is_identified && kind != UpdateKind::Merge {
-            self.tally.refused += 1;
-            return;
-        }
-        let was = part.clone();
-        part.is_deleted = true;
-        part.properties = Properties::default();
-        if let Some(whole) = self.persons.get_mut(&(team, target)) {
-            whole.created_at = whole.created_at.min(was.created_at);
-            whole.is_identified |= was.is_identified;
-            if !whole.properties.merge(was.properties) {
-                self.tally.too_large += 1;
-            }
-        }
-        self.tally.merged += 1;
-        self.moved.insert((team, source), target);
-        self.changed_persons
-            .extend([(team, source), (team, target)]);
-    }
-
-    fn make_person(&mut self, update: &PersonUpdate) -> Uuid {
-        let (team, id) = (
-            update.team_id.0,
-            person_id(update.team_id, &update.distinct_id),
-        );
-        let person = Person {
-            created_at: update.timestamp.0,
-            is_identified: false,
-            is_deleted: false,
-            properties: Properties::default(),
-        };
-        self.persons.insert((team, id), person);
-        self.changed_persons.insert((team, id));
-        self.attach(team, &update.distinct_id, id);
-        id
-    }
-
-    fn attach(&mut self, team: i64, distinct_id: &str, person: Uuid) {
-        let key = (team, distinct_id.to_owned());
-        self.ids.insert(key.clone(), Some(person));
-        self.changed_ids.insert(key);
-    }
-
-    /// The person that an id is of at this moment.
-    pub fn person_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
-        let key = (team, distinct_id.to_owned());
-        let known = self.ids.get(&key).copied().flatten()?;
-        Some(self.part_of(team, known))
-    }
-
-    /// What a person has become part of; itself, if of nobody.
-    pub fn part_of(&self, team: i64, person: Uuid) -> Uuid {
-        let mut person = person;
-        while let Some(next) = self.moved.get(&(team, person)) {
-            person = *next;
-        }
-        person
+        has_changed
     }
 }
 
-const fn stamp(update: &PersonUpdate) -> Stamp {
+pub(super) const fn stamp(update: &PersonUpdate) -> Stamp {
     Stamp {
         at: update.timestamp.0,
         by: update.uuid,

@@ -1,5 +1,6 @@
 //! What events say of persons and groups, applied: by a model, and by what deserves a name.
 
+mod devices;
 mod model;
 
 use crate::fixture::{Fixture, NOW};

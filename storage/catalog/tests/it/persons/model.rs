@@ -21,13 +21,28 @@ pub struct Person {
     pub team: i64,
     pub ids: BTreeSet<String>,
     pub is_identified: bool,
-    pub created_at: i64,
+    own: Told,
+}
+
+/// What events said: when the first of them was, and properties.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    created_at: Option<i64>,
     properties: Properties,
+}
+
+/// The `$identify` that gave an id to its person, and what events of the id itself said.
+#[derive(Clone, Debug)]
+struct Identified {
+    stamp: Stamp,
+    own: Told,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub persons: Vec<Person>,
+    /// Ids that may go over to whoever identified them earlier.
+    identified: BTreeMap<(i64, String), Identified>,
     groups: BTreeMap<(i64, String, String), (i64, Properties)>,
     types: BTreeMap<i64, BTreeSet<String>>,
 }
@@ -89,6 +104,15 @@ impl Properties {
     }
 }
 
+impl Told {
+    fn merge(&mut self, other: Self) {
+        let times = [self.created_at, other.created_at];
+        self.created_at = times.into_iter().flatten().min();
+        self.properties.writes.extend(other.properties.writes);
+        self.properties.onces.extend(other.properties.onces);
+    }
+}
+
 impl Model {
     pub fn apply(&mut self, update: &PersonUpdate) {
         let (team, at) = (update.team_id.0, update.timestamp.0);
@@ -109,45 +133,84 @@ impl Model {
         if update.distinct_id.is_empty() {
             return;
         }
-        let at_place = self.person_for(update);
-        let person = &mut self.persons[at_place];
-        person.is_identified |= update.kind != UpdateKind::Properties;
-        person.created_at = person.created_at.min(at);
+        let place = self.person_for(update);
+        self.persons[place].is_identified |= update.kind != UpdateKind::Properties;
+        let told = match self.identified.get_mut(&(team, update.distinct_id.clone())) {
+            Some(first) => &mut first.own,
+            None => &mut self.persons[place].own,
+        };
+        told.created_at = Some(told.created_at.unwrap_or(at).min(at));
         let (set, once) = (&update.person_set, &update.person_set_once);
-        person
-            .properties
+        told.properties
             .write(stamp, set, once, &update.person_unset);
+    }
+
+    fn find(&self, team: i64, id: &str) -> Option<usize> {
+        let has = |person: &Person| person.team == team && person.ids.contains(id);
+        self.persons.iter().position(has)
+    }
+
+    fn add(&mut self, update: &PersonUpdate) -> usize {
+        self.persons.push(Person {
+            id: person_id(update.team_id, &update.distinct_id),
+            team: update.team_id.0,
+            ids: BTreeSet::from([update.distinct_id.clone()]),
+            is_identified: false,
+            own: Told {
+                created_at: Some(update.timestamp.0),
+                ..Told::default()
+            },
+        });
+        self.persons.len() - 1
     }
 
     fn person_for(&mut self, update: &PersonUpdate) -> usize {
         let team = update.team_id.0;
-        let find = |model: &Self, id: &String| {
-            let has = |person: &Person| person.team == team && person.ids.contains(id);
-            model.persons.iter().position(has)
-        };
-        let own = find(self, &update.distinct_id);
-        let is_merge = update.kind != UpdateKind::Properties;
-        let other = if is_merge {
-            find(self, &update.other_id)
-        } else {
-            None
-        };
-        let place = own.or(other).unwrap_or_else(|| {
-            self.persons.push(Person {
-                id: person_id(update.team_id, &update.distinct_id),
-                team,
-                ids: BTreeSet::new(),
-                is_identified: false,
-                created_at: update.timestamp.0,
-                properties: Properties::default(),
-            });
-            self.persons.len() - 1
-        });
-        self.persons[place].ids.insert(update.distinct_id.clone());
-        if !is_merge || other == Some(place) {
+        let own = self.find(team, &update.distinct_id);
+        match update.kind {
+            UpdateKind::Properties => own.unwrap_or_else(|| self.add(update)),
+            UpdateKind::Identify => {
+                let place = own.unwrap_or_else(|| self.add(update));
+                self.identify(place, update)
+            }
+            UpdateKind::Alias | UpdateKind::Merge => self.merge(own, update),
+        }
+    }
+
+    /// Whoever identified an id first has it, if it is no user's.
+    fn identify(&mut self, place: usize, update: &PersonUpdate) -> usize {
+        let key = (update.team_id.0, update.other_id.clone());
+        let stamp = (update.timestamp.0, update.uuid);
+        let holder = self.find(key.0, &key.1);
+        let user = self.persons[place].id;
+        if let (Some(holder), Some(first)) = (holder, self.identified.get_mut(&key)) {
+            if stamp < first.stamp {
+                first.stamp = stamp;
+                self.persons[holder].ids.remove(&key.1);
+                self.persons[place].ids.insert(key.1);
+            }
             return place;
         }
-        let Some(other) = other else {
+        let mut own = Told::default();
+        if let Some(holder) = holder {
+            if holder == place || self.persons[holder].is_identified {
+                return place;
+            }
+            own = self.persons.remove(holder).own;
+        }
+        self.identified
+            .insert(key.clone(), Identified { stamp, own });
+        let place = self.persons.iter().position(|it| it.id == user).unwrap();
+        self.persons[place].ids.insert(key.1);
+        place
+    }
+
+    /// Two are one for good, in the order of arrival.
+    fn merge(&mut self, own: Option<usize>, update: &PersonUpdate) -> usize {
+        let other = self.find(update.team_id.0, &update.other_id);
+        let place = own.or(other).unwrap_or_else(|| self.add(update));
+        self.persons[place].ids.insert(update.distinct_id.clone());
+        let Some(other) = other.filter(|other| *other != place) else {
             self.persons[place].ids.insert(update.other_id.clone());
             return place;
         };
@@ -158,9 +221,7 @@ impl Model {
         let whole = &mut self.persons[place];
         whole.ids.extend(part.ids);
         whole.is_identified |= part.is_identified;
-        whole.created_at = whole.created_at.min(part.created_at);
-        whole.properties.writes.extend(part.properties.writes);
-        whole.properties.onces.extend(part.properties.onces);
+        whole.own.merge(part.own);
         self.persons.remove(other);
         place - usize::from(other < place)
     }
@@ -169,9 +230,15 @@ impl Model {
     pub fn ids(&self) -> BTreeMap<(i64, String), (Uuid, bool, i64, Value)> {
         let mut ids = BTreeMap::new();
         for person in &self.persons {
+            let mut told = person.own.clone();
             for id in &person.ids {
-                let shown = person.properties.json();
-                let seen = (person.id, person.is_identified, person.created_at, shown);
+                let first = self.identified.get(&(person.team, id.clone()));
+                told.merge(first.map(|first| first.own.clone()).unwrap_or_default());
+            }
+            let created_at = told.created_at.unwrap();
+            for id in &person.ids {
+                let shown = told.properties.json();
+                let seen = (person.id, person.is_identified, created_at, shown);
                 ids.insert((person.team, id.clone()), seen);
             }
         }

@@ -1,0 +1,184 @@
+//! Users who shared a device: two people before an import, and after it.
+
+use super::Stand;
+use super::stages::project;
+use serde_json::{Value, json};
+
+/// Archives of a tool, the earlier records in one file and the later ones in another.
+struct Archive {
+    format: &'static str,
+    early: String,
+    late: String,
+}
+
+fn amplitude(time: &str, user: Option<&str>, device: &str) -> String {
+    let record = json!({
+        "event_type": "seen", "user_id": user, "device_id": device, "$insert_id": time,
+        "event_time": format!("2024-01-05 {time}.000000"), "user_properties": {"last": time},
+    });
+    format!("{record}\n")
+}
+
+fn snowplow(time: &str, user: &str, browser: &str) -> String {
+    let mut columns = vec![String::new(); 131];
+    for (place, value) in [
+        (5, "page_view"),
+        (12, user),
+        (15, browser),
+        (124, &format!("2024-01-05 {time}.000")),
+        (126, "page_view"),
+    ] {
+        columns[place] = value.to_owned();
+    }
+    format!("{}\n", columns.join("\t"))
+}
+
+fn segment(time: &str, kind: &str, user: Option<&str>, anonymous: &str) -> String {
+    let record = json!({
+        "type": kind, "event": "seen", "userId": user, "anonymousId": anonymous,
+        "messageId": format!("{kind} {time}"), "timestamp": format!("2024-01-05T{time}.000Z"),
+    });
+    format!("{record}\n")
+}
+
+fn mixpanel(time: u32, id: &str, before: &str) -> String {
+    let record = json!({"event": "seen", "properties": {
+        "time": time, "distinct_id": id, "$distinct_id_before_identity": before, "$insert_id": time.to_string()}});
+    format!("{record}\n")
+}
+
+fn archives() -> Vec<Archive> {
+    vec![
+        Archive {
+            format: "amplitude",
+            early: [
+                amplitude("08:00:00", None, "d1"),
+                amplitude("08:00:00", None, "d2"),
+                amplitude("08:00:00", None, "d3"),
+                amplitude("09:00:00", Some("alice"), "d1"),
+                amplitude("10:00:00", Some("u1"), "d2"),
+                amplitude("10:01:00", Some("u2"), "d3"),
+            ]
+            .concat(),
+            late: [
+                amplitude("15:00:00", Some("erik"), "d1"),
+                amplitude("16:00:00", None, "d1"),
+                amplitude("12:00:00", Some("u3"), "d2"),
+                amplitude("12:01:00", Some("u4"), "d3"),
+                amplitude("11:00:00", Some("u5"), "d2"),
+                amplitude("12:02:00", Some("u5"), "d3"),
+            ]
+            .concat(),
+        },
+        Archive {
+            format: "snowplow",
+            early: [
+                snowplow("08:00:00", "", "browser"),
+                snowplow("09:00:00", "sam", "browser"),
+            ]
+            .concat(),
+            late: snowplow("10:00:00", "sue", "browser"),
+        },
+        Archive {
+            format: "segment",
+            early: [
+                segment("08:00:00", "track", None, "visitor-7"),
+                segment("09:00:00", "identify", Some("gil"), "visitor-7"),
+            ]
+            .concat(),
+            late: segment("10:00:00", "identify", Some("gus"), "visitor-7"),
+        },
+        Archive {
+            format: "mixpanel",
+            early: mixpanel(1_704_441_600, "324172", "$device:1"),
+            late: mixpanel(1_704_445_200, "324172", "324172"),
+        },
+    ]
+}
+
+/// The ids of each person.
+const PERSONS: &str =
+    "324172\nalice d1\nbrowser sam\nd2 u1\nd3 u2\nerik\ngil visitor-7\ngus\nsue\nu3\nu4\nu5";
+
+fn persons(team: &str) -> String {
+    format!(
+        "SELECT arrayStringConcat(arraySort(groupUniqArray(distinct_id)), ' ') AS ids \
+         FROM millrace.events_with_persons WHERE team_id = {team} GROUP BY person_id ORDER BY ids"
+    )
+}
+
+/// As the guide has it.
+fn refused(team: &str) -> String {
+    format!(
+        "SELECT DISTINCT e.distinct_id AS user, d.distinct_id AS device \
+         FROM millrace.events_with_persons AS e \
+         JOIN (SELECT * FROM millrace.person_distinct_ids FINAL) AS d ON d.team_id = e.team_id \
+         AND d.distinct_id = JSONExtractString(e.properties, '$anon_distinct_id') \
+         WHERE e.event = '$identify' AND d.person_id != e.person_id AND e.team_id = {team} ORDER BY user, device"
+    )
+}
+
+fn load(stand: &Stand, key: &str, archive: &Archive, which: &str, more: &[&str]) {
+    let file = format!("{}-{which}", archive.format);
+    let staging = format!("staging-{}", archive.format);
+    let args = [
+        "load",
+        &file,
+        "--format",
+        archive.format,
+        "--staging",
+        &staging,
+        "--project-key",
+        key,
+    ];
+    let (loaded, code) = stand.result(&[&args[..], more].concat());
+    let rejected = &loaded["rejected_by_code"];
+    assert_eq!((rejected, code), (&json!({}), Some(0)), "{loaded}");
+}
+
+#[test]
+fn users_of_one_device_stay_apart_whatever_order_files_are_read_in() {
+    let stand = Stand::start();
+    let archives = archives();
+    for archive in &archives {
+        for (which, text) in [("early", &archive.early), ("late", &archive.late)] {
+            let path = stand.path(&format!("{}-{which}", archive.format));
+            std::fs::write(path, text).unwrap();
+        }
+    }
+    let own = (
+        stand.server.credential("team_id"),
+        stand.server.credential("project_api_key"),
+    );
+    let other = project(&stand.server);
+    stand.approve(&other.0);
+    for ((team, key), order) in [(&own, ["early", "late"]), (&other, ["late", "early"])] {
+        for which in order {
+            for archive in &archives {
+                load(&stand, key, archive, which, &[]);
+            }
+        }
+        stand.server.wait_for(&persons(team), PERSONS);
+        let expected = "erik\td1\ngus\tvisitor-7\nsue\tbrowser\nu3\td2\nu4\td3\nu5\td2\nu5\td3";
+        assert_eq!(stand.server.query(&refused(team)), expected, "{order:?}");
+    }
+    // What was imported is imported again, and users come live.
+    for which in ["late", "early"] {
+        for archive in &archives {
+            load(&stand, &own.1, archive, which, &["--restart"]);
+        }
+    }
+    let identify = |user: &str| -> Value {
+        json!({"event": "$identify", "distinct_id": user, "properties": {"$anon_distinct_id": "visitor"}})
+    };
+    stand.server.capture(&json!([
+        {"event": "seen", "distinct_id": "visitor"},
+        identify("yan"),
+        identify("yves"),
+        {"event": "seen", "distinct_id": "zoe", "properties": {"$set": {"last": true}}},
+    ]));
+    let sql = "SELECT count() FROM millrace.person_distinct_ids WHERE distinct_id = 'zoe'";
+    stand.server.wait_for(sql, "1");
+    let expected = format!("{PERSONS}\nvisitor yan\nyves\nzoe");
+    stand.server.wait_for(&persons(&own.0), &expected);
+}

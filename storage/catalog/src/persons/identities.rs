@@ -1,0 +1,185 @@
+//! Which distinct ids are one person.
+//!
+//! `$identify` gives an anonymous id to a user: it is that user's who identified it first, by the
+//! time of the events, in whatever order they arrive. So the id only goes over, with the event that
+//! took it, and may go over once more when an earlier one arrives; what the id has of its own stays
+//! in a record of its own ([`World::record_of`]), which is shown as part of whoever has the id. A
+//! user, that is a person that was ever named, becomes nobody's part that way.
+//!
+//! `$create_alias` and `$merge_dangerously` join persons for good, in the order of their arrival.
+
+use super::registers::Stamp;
+use super::update::PersonUpdate;
+use super::world::{Person, Properties, World, stamp};
+use crate::entities::person_distinct_ids;
+use millrace_rows::{TeamId, UpdateKind, person_id};
+use uuid::Uuid;
+
+/// A distinct id that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KnownId {
+    /// Its person.
+    pub person: Uuid,
+    /// The earliest `$identify` of it; none if the id is its person's own, or was merged for good.
+    pub identified: Option<Stamp>,
+}
+
+impl From<&person_distinct_ids::Model> for KnownId {
+    fn from(row: &person_distinct_ids::Model) -> Self {
+        let first = row.identified_at.zip(row.identified_by);
+        Self {
+            person: row.person_id,
+            identified: first.map(|(at, by)| Stamp { at: at.0, by }),
+        }
+    }
+}
+
+impl World {
+    /// Makes the anonymous id of an `$identify` the user's.
+    pub fn identify(&mut self, update: &PersonUpdate) {
+        let team = update.team_id.0;
+        let user = self
+            .person_of(team, &update.distinct_id)
+            .unwrap_or_else(|| self.make_person(update));
+        let given = KnownId {
+            person: user,
+            identified: Some(stamp(update)),
+        };
+        let Some(known) = self.known(team, &update.other_id) else {
+            self.attach(team, &update.other_id, given);
+            return;
+        };
+        let holder = known.person;
+        if known.identified.is_none() {
+            self.give_person(update, given, holder);
+        } else if given.identified < known.identified {
+            self.attach(team, &update.other_id, given);
+            self.changed_persons.extend([(team, holder), (team, user)]);
+        } else if holder != user {
+            self.tally.refused += 1;
+        }
+    }
+
+    /// Gives an anonymous person to a user, unless it is one itself.
+    fn give_person(&mut self, update: &PersonUpdate, given: KnownId, holder: Uuid) {
+        let team = update.team_id.0;
+        if holder == given.person {
+            return;
+        }
+        match self.persons.get_mut(&(team, holder)) {
+            Some(person) if !person.is_identified => person.is_deleted = true,
+            _ => {
+                self.tally.refused += 1;
+                return;
+            }
+        }
+        self.tally.merged += 1;
+        self.attach(team, &update.other_id, given);
+        self.changed_persons
+            .extend([(team, holder), (team, given.person)]);
+    }
+
+    /// Makes two ids one person's for good, if that may be.
+    pub fn merge(&mut self, update: &PersonUpdate) {
+        let team = update.team_id.0;
+        let own = self.person_of(team, &update.distinct_id);
+        let other = self.person_of(team, &update.other_id);
+        let known = |person| KnownId {
+            person,
+            identified: None,
+        };
+        match (own, other) {
+            (None, None) => {
+                let id = self.make_person(update);
+                self.attach(team, &update.other_id, known(id));
+            }
+            (Some(own), None) => self.attach(team, &update.other_id, known(own)),
+            (None, Some(other)) => self.attach(team, &update.distinct_id, known(other)),
+            (Some(own), Some(other)) => {
+                if own != other {
+                    self.join(team, own, other, update.kind);
+                }
+            }
+        }
+    }
+
+    /// Makes one person part of another, if it was never named or the event insists.
+    fn join(&mut self, team: i64, target: Uuid, source: Uuid, kind: UpdateKind) {
+        let Some(part) = self.persons.get_mut(&(team, source)) else {
+            return;
+        };
+        if part.is_identified && kind != UpdateKind::Merge {
+            self.tally.refused += 1;
+            return;
+        }
+        let was = part.clone();
+        part.is_deleted = true;
+        part.properties = Properties::default();
+        if let Some(whole) = self.persons.get_mut(&(team, target)) {
+            whole.created_at = whole.created_at.min(was.created_at);
+            whole.is_identified |= was.is_identified;
+            if !whole.properties.merge(was.properties) {
+                self.tally.too_large += 1;
+            }
+        }
+        self.tally.merged += 1;
+        self.moved.insert((team, source), target);
+        self.changed_persons
+            .extend([(team, source), (team, target)]);
+    }
+
+    /// Makes the person of an update's own id.
+    pub fn make_person(&mut self, update: &PersonUpdate) -> Uuid {
+        let team = update.team_id.0;
+        let id = person_id(update.team_id, &update.distinct_id);
+        self.persons
+            .insert((team, id), Person::new(update.timestamp.0, false));
+        self.changed_persons.insert((team, id));
+        let known = KnownId {
+            person: id,
+            identified: None,
+        };
+        self.attach(team, &update.distinct_id, known);
+        id
+    }
+
+    fn attach(&mut self, team: i64, distinct_id: &str, known: KnownId) {
+        let key = (team, distinct_id.to_owned());
+        self.ids.insert(key.clone(), Some(known));
+        self.changed_ids.insert(key);
+    }
+
+    /// What is known of an id at this moment.
+    pub fn known(&self, team: i64, distinct_id: &str) -> Option<KnownId> {
+        let key = (team, distinct_id.to_owned());
+        let known = self.ids.get(&key).copied().flatten()?;
+        Some(KnownId {
+            person: self.part_of(team, known.person),
+            ..known
+        })
+    }
+
+    /// The person that an id is of at this moment.
+    pub fn person_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
+        Some(self.known(team, distinct_id)?.person)
+    }
+
+    /// Where that is kept which events of an id say of its person: with the person, or by itself if
+    /// the id may go over to another one.
+    pub fn record_of(&self, team: i64, distinct_id: &str) -> Option<Uuid> {
+        let known = self.known(team, distinct_id)?;
+        Some(match known.identified {
+            Some(_) => person_id(TeamId(team), distinct_id),
+            None => known.person,
+        })
+    }
+
+    /// What a person has become part of; itself, if of nobody.
+    pub fn part_of(&self, team: i64, person: Uuid) -> Uuid {
+        let mut person = person;
+        while let Some(next) = self.moved.get(&(team, person)) {
+            person = *next;
+        }
+        person
+    }
+}

@@ -1,0 +1,278 @@
+//! Who has which distinct id, whatever order events arrive in.
+
+use super::super::update::{PersonUpdate, UpdatePlace};
+use super::super::world::World;
+use millrace_rows::{Micros, TeamId, UpdateKind, person_id};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+const TEAM: TeamId = TeamId(1);
+
+/// User, device, time.
+type Use = (&'static str, &'static str, i64);
+
+fn told(kind: UpdateKind, (id, other, at): Use) -> PersonUpdate {
+    PersonUpdate {
+        team_id: TEAM,
+        place: UpdatePlace {
+            created_at: Micros(0),
+            request_id: Uuid::nil(),
+            index: 0,
+        },
+        uuid: Uuid::new_v5(
+            &Uuid::NAMESPACE_OID,
+            format!("{id} {other} {at}").as_bytes(),
+        ),
+        timestamp: Micros(at),
+        kind,
+        distinct_id: id.to_owned(),
+        other_id: other.to_owned(),
+        person_set: format!("{{\"{id}\":{at}}}"),
+        person_set_once: String::new(),
+        person_unset: String::new(),
+        group_type: String::new(),
+        group_key: String::new(),
+        group_set: String::new(),
+    }
+}
+
+fn identify(used: Use) -> PersonUpdate {
+    told(UpdateKind::Identify, used)
+}
+
+/// An event of an id, before or after anybody was identified.
+fn seen(id: &'static str, at: i64) -> PersonUpdate {
+    told(UpdateKind::Properties, (id, "", at))
+}
+
+fn world(updates: &[PersonUpdate]) -> World {
+    let mut world = World::default();
+    updates.iter().for_each(|update| world.apply(update));
+    world
+}
+
+fn person(world: &World, id: &str) -> Uuid {
+    world.person_of(TEAM.0, id).unwrap()
+}
+
+/// All orders of a few updates.
+fn orders(updates: &[PersonUpdate]) -> Vec<Vec<PersonUpdate>> {
+    let Some((first, rest)) = updates.split_first() else {
+        return vec![Vec::new()];
+    };
+    let with_first = orders(rest).into_iter().flat_map(|order| {
+        (0..=order.len()).map(move |place| {
+            let mut order = order.clone();
+            order.insert(place, first.clone());
+            order
+        })
+    });
+    with_first.collect()
+}
+
+/// Persons, their ids and what is kept of each record, in words that no order may change.
+fn result(world: &World) -> String {
+    let ids: BTreeMap<_, _> = world.ids.iter().collect();
+    let persons: BTreeMap<_, _> = world.persons.iter().collect();
+    let persons = persons.into_iter().map(|(key, person)| {
+        let (made, text) = (person.created_at, person.properties.registers.to_json());
+        let (named, gone) = (person.is_identified, person.is_deleted);
+        format!("{key:?} {made} {named} {gone} {text}\n")
+    });
+    format!("{ids:?}\n{}", persons.collect::<String>())
+}
+
+/// What is told, and which ids are together in the end.
+type Shared = (
+    &'static str,
+    Vec<PersonUpdate>,
+    &'static [&'static [&'static str]],
+);
+
+fn shared_devices() -> [Shared; 5] {
+    [
+        (
+            "two users of one device",
+            vec![
+                seen("d1", 1),
+                identify(("alice", "d1", 2)),
+                seen("alice", 3),
+                identify(("erik", "d1", 4)),
+            ],
+            &[&["alice", "d1"], &["erik"]],
+        ),
+        (
+            "nobody before them",
+            vec![
+                identify(("alice", "d1", 1)),
+                identify(("erik", "d1", 2)),
+                seen("d1", 3),
+            ],
+            &[&["alice", "d1"], &["erik"]],
+        ),
+        (
+            "five users of two devices",
+            vec![
+                identify(("u1", "d1", 1)),
+                identify(("u2", "d2", 2)),
+                identify(("u3", "d1", 3)),
+                identify(("u4", "d2", 4)),
+                identify(("u5", "d1", 5)),
+                seen("d2", 6),
+            ],
+            &[&["d1", "u1"], &["d2", "u2"], &["u3"], &["u4"], &["u5"]],
+        ),
+        (
+            "one user of two devices",
+            vec![
+                seen("d2", 1),
+                identify(("alice", "d1", 2)),
+                identify(("alice", "d2", 3)),
+                identify(("erik", "d2", 4)),
+            ],
+            &[&["alice", "d1", "d2"], &["erik"]],
+        ),
+        (
+            "users that take turns",
+            vec![
+                identify(("erik", "d1", 1)),
+                identify(("alice", "d1", 2)),
+                identify(("erik", "d1", 3)),
+            ],
+            &[&["alice"], &["d1", "erik"]],
+        ),
+    ]
+}
+
+#[test]
+fn a_device_is_of_its_first_user_in_time_and_users_stay_apart() {
+    for (name, updates, expected) in shared_devices() {
+        let first = result(&world(&updates));
+        for order in orders(&updates) {
+            let mut world = world(&order);
+            let mut together: BTreeMap<Uuid, BTreeSet<&str>> = BTreeMap::new();
+            for (_, id) in world.ids.keys() {
+                together.entry(person(&world, id)).or_default().insert(id);
+            }
+            let together: BTreeSet<Vec<&str>> = together
+                .into_values()
+                .map(|ids| ids.into_iter().collect())
+                .collect();
+            let expected: BTreeSet<Vec<&str>> = expected.iter().map(|ids| ids.to_vec()).collect();
+            assert_eq!(together, expected, "{name}");
+            assert_eq!(result(&world), first, "{name}: {order:?}");
+            // What comes again changes nothing.
+            order.iter().for_each(|update| world.apply(update));
+            assert_eq!(result(&world), first, "{name}, again: {order:?}");
+        }
+    }
+}
+
+#[test]
+fn a_user_is_never_attached_to_one_who_is_identified() {
+    let table = [
+        // A second user on a device whose first user was there before.
+        (UpdateKind::Identify, ("erik", "d1", 5), "alice", false),
+        // Another user's id is no anonymous one.
+        (UpdateKind::Identify, ("erik", "alice", 5), "alice", false),
+        (UpdateKind::Identify, ("erik", "alice", 1), "alice", false),
+        // Those who say so mean it.
+        (UpdateKind::Alias, ("erik", "alice", 5), "alice", true),
+        (UpdateKind::Merge, ("erik", "alice", 5), "alice", true),
+    ];
+    for is_known in [false, true] {
+        for (kind, used, other, is_one) in table {
+            let mut before = vec![identify(("alice", "d1", 2))];
+            before.extend(is_known.then(|| seen("erik", 3)));
+            let mut world = world(&before);
+            world.apply(&told(kind, used));
+            // An alias of a known user does not become part of another one.
+            let is_one = is_one && (!is_known || kind == UpdateKind::Merge);
+            let are_one = person(&world, "erik") == person(&world, other);
+            assert_eq!(are_one, is_one, "{kind:?} {used:?} {is_known}");
+            assert_eq!(world.tally.refused, u64::from(!is_one), "{kind:?} {used:?}");
+            if !is_one {
+                assert_eq!(person(&world, "erik"), person_id(TEAM, "erik"));
+                let erik = &world.persons[&(TEAM.0, person_id(TEAM, "erik"))];
+                assert!(erik.is_identified);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_that_goes_over_takes_along_what_is_its_own_and_nothing_else() {
+    let mut world = world(&[
+        seen("d1", 1),
+        identify(("alice", "d1", 6)),
+        seen("d1", 7),
+        identify(("erik", "d1", 4)),
+        seen("d1", 8),
+    ]);
+    let text = |world: &World, id| {
+        let record = &world.persons[&(TEAM.0, person_id(TEAM, id))];
+        record.properties.registers.to_json()
+    };
+    assert_eq!(person(&world, "d1"), person(&world, "erik"));
+    assert_eq!(text(&world, "alice"), r#"{"alice":6}"#);
+    assert_eq!(text(&world, "erik"), r#"{"erik":4}"#);
+    assert_eq!(text(&world, "d1"), r#"{"d1":8}"#);
+    // Whoever has the device may become another one's, and takes it along.
+    world.apply(&seen("bob", 2));
+    world.apply(&told(UpdateKind::Merge, ("bob", "erik", 9)));
+    world.apply(&identify(("carol", "d1", 5)));
+    assert_eq!(person(&world, "d1"), person(&world, "bob"));
+    world.apply(&identify(("carol", "d1", 3)));
+    assert_eq!(person(&world, "d1"), person(&world, "carol"));
+    assert_eq!(person(&world, "erik"), person(&world, "bob"));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Identify(Use),
+    Seen(&'static str, i64),
+}
+
+/// What an import makes up, and events of users and devices.
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let user = || prop::sample::select(vec!["u1", "u2", "u3", "u4"]);
+    let device = || prop::sample::select(vec!["d1", "d2", "d3"]);
+    let act = prop_oneof![
+        (user(), device(), 0..9_i64).prop_map(Act::Identify),
+        (prop_oneof![user(), device()], 0..9_i64).prop_map(|(id, at)| Act::Seen(id, at)),
+    ];
+    prop::collection::vec(act, 0..24)
+}
+
+proptest! {
+    #[test]
+    fn no_identifies_ever_join_two_users_and_no_order_changes_anything(
+        acts in acts(),
+        seed in any::<u64>(),
+    ) {
+        let updates: Vec<PersonUpdate> = acts.iter().map(|act| match *act {
+            Act::Identify(used) => identify(used),
+            Act::Seen(id, at) => seen(id, at),
+        }).collect();
+        let world = world(&updates);
+        // The model: the earliest use of a device says whose it is.
+        let mut first: BTreeMap<&str, (i64, Uuid, &str)> = BTreeMap::new();
+        for update in updates.iter().filter(|it| it.kind == UpdateKind::Identify) {
+            let used = (update.timestamp.0, update.uuid, update.distinct_id.as_str());
+            let earliest = first.entry(update.other_id.as_str()).or_insert(used);
+            *earliest = (*earliest).min(used);
+        }
+        for (_, id) in world.ids.keys() {
+            let owner = first.get(id.as_str()).map_or(id.as_str(), |(.., user)| user);
+            prop_assert_eq!(person(&world, id), person_id(TEAM, owner), "{}", id);
+        }
+        let mut others = updates;
+        let mut seed = seed;
+        for place in (1..others.len()).rev() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            others.swap(place, (seed >> 33) as usize % (place + 1));
+        }
+        prop_assert_eq!(result(&self::world(&others)), result(&world));
+    }
+}

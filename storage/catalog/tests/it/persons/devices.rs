@@ -1,0 +1,84 @@
+//! Devices that several users have used, applied and shown.
+
+use super::{apply, kept, update};
+use crate::fixture::{Fixture, NOW};
+use millrace_catalog::testing::TestDatabase;
+use millrace_rows::{Micros, UpdateKind, person_id};
+use serde_json::{Value, json};
+
+on_both!(what_a_device_has_of_its_own_is_shown_with_its_first_user);
+
+/// An id's update, with the device that it identifies, and when it happened.
+type Told = (&'static str, Option<&'static str>, i64, Value);
+/// A person, when it was first seen, and its properties.
+type Shown = (&'static str, i64, Value);
+
+/// What is told, whose the device is then, and how persons are shown.
+fn uses_of_a_device() -> [(Told, &'static str, Vec<Shown>); 5] {
+    let alice = ("alice", 6, json!({"plan": "large", "os": "Windows"}));
+    let erik = (
+        "erik",
+        1,
+        json!({"page": "/a", "os": "Linux", "plan": "small"}),
+    );
+    let with_device = |page: &str| {
+        let shown = json!({"page": page, "plan": "large", "os": "Windows"});
+        vec![("alice", 1, shown)]
+    };
+    let nobodys = json!({"page": "/", "os": "Linux"});
+    [
+        (
+            ("d1", None, 1, nobodys.clone()),
+            "d1",
+            vec![("d1", 1, nobodys)],
+        ),
+        (
+            ("alice", Some("d1"), 6, alice.2.clone()),
+            "alice",
+            with_device("/"),
+        ),
+        (
+            ("d1", None, 7, json!({"page": "/a"})),
+            "alice",
+            with_device("/a"),
+        ),
+        // Earlier, and it arrives late.
+        (
+            ("erik", Some("d1"), 4, json!({"plan": "small"})),
+            "erik",
+            vec![alice.clone(), erik.clone()],
+        ),
+        (
+            ("carol", Some("d1"), 5, json!({})),
+            "erik",
+            vec![alice, erik],
+        ),
+    ]
+}
+
+async fn what_a_device_has_of_its_own_is_shown_with_its_first_user(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let team = fixture.team_id;
+    for ((told, owner, expected), number) in uses_of_a_device().into_iter().zip(1..) {
+        let (id, device, at, set) = told;
+        let mut update = update(team, number);
+        update.timestamp = Micros(NOW.0 + at);
+        update.distinct_id = id.to_owned();
+        update.person_set = set.to_string();
+        if let Some(device) = device {
+            update.kind = UpdateKind::Identify;
+            update.other_id = device.to_owned();
+        }
+        // Each in a transaction of its own.
+        let refused = apply(&fixture.catalog, &[update]).await.refused;
+        assert_eq!(refused, u64::from(id == "carol"));
+        let (ids, _) = kept(&fixture.catalog).await;
+        let shown = |id: &str| &ids[&(team.0, id.to_owned())];
+        assert_eq!(shown("d1"), shown(owner), "{number}");
+        for (person, at, properties) in expected {
+            let is_user = person != "d1";
+            let expected = (person_id(team, person), is_user, NOW.0 + at, properties);
+            assert_eq!(*shown(person), expected, "{number}: {person}");
+        }
+    }
+}
