@@ -28,7 +28,7 @@ const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// How long shipping may take, when the grace period is over, to note what it has done.
 const LAST_NOTES_TIME: Duration = Duration::from_secs(1);
 /// How long the catalog may take to hear that this node has ended, when the grace period is over.
-const FAREWELL_TIME_MIN: Duration = Duration::from_secs(1);
+const DEREGISTER_TIME_MIN: Duration = Duration::from_secs(1);
 /// How long to wait before the catalog is asked again to note this node.
 const REGISTER_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest and longest wait between two tries to make the tables.
@@ -120,7 +120,7 @@ impl Accepting {
         let server = match Server::start(server_config(config), deps) {
             Ok(server) => server,
             Err(error) => {
-                node.stop(FAREWELL_TIME_MIN).await;
+                node.stop(DEREGISTER_TIME_MIN).await;
                 bail!("{error}, or give another address with --ingest-addr")
             }
         };
@@ -148,7 +148,7 @@ impl Accepting {
         self.server.run(std::future::ready(())).await;
         finish_commits(self.running).await?;
         self.allowances.stop().await;
-        self.node.stop(grace.max(FAREWELL_TIME_MIN)).await;
+        self.node.stop(grace.max(DEREGISTER_TIME_MIN)).await;
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl Ingest {
             );
         }
         let left = end.saturating_duration_since(Instant::now());
-        node.stop(left.max(FAREWELL_TIME_MIN)).await;
+        node.stop(left.max(DEREGISTER_TIME_MIN)).await;
         Ok(())
     }
 }
@@ -290,7 +290,7 @@ async fn register(catalog: &Catalog, name: &str, stop: &mut Stop) -> Option<Node
 /// fails, too: the catalog is known to be away.
 async fn forget_tries(catalog: &Catalog, name: &str) {
     let left = catalog.take_back_ingest_node(name);
-    let _ = tokio::time::timeout(FAREWELL_TIME_MIN, left).await;
+    let _ = tokio::time::timeout(DEREGISTER_TIME_MIN, left).await;
 }
 
 /// This machine, for people who look at a list of nodes; empty where it cannot be told.

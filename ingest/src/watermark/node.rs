@@ -22,6 +22,9 @@ const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(10);
 /// How long the catalog may take for one statement.
 const CATALOG_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long to wait before the catalog is told once more that a node has ended.
+const DEREGISTER_PAUSE: Duration = Duration::from_millis(200);
+
 /// A node that counts, and does not run yet: exports wait for it.
 #[derive(Debug)]
 pub struct Node {
@@ -143,17 +146,18 @@ impl RunningNode {
         }
         let floor = self.arrivals.floor();
         let floor = floor.unwrap_or_else(|| self.clock.now());
-        let left = catalog.stop_ingest_node(name, floor.into());
-        match timeout(time, left).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(
+        let mut reason = "it does not answer".to_owned();
+        let telling = async {
+            while let Err(error) = catalog.stop_ingest_node(name, floor.into()).await {
+                reason = error.to_string();
+                tokio::time::sleep(DEREGISTER_PAUSE).await;
+            }
+        };
+        if timeout(time, telling).await.is_err() {
+            tracing::warn!(
                 node = name,
-                "exports wait for this node until it starts again, as the catalog was not told: {error}"
-            ),
-            Err(_) => tracing::warn!(
-                node = name,
-                "exports wait for this node until it starts again, as the catalog does not answer"
-            ),
+                "exports wait for this node until it starts again, as the catalog was not told: {reason}"
+            );
         }
     }
 }

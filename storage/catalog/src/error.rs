@@ -34,8 +34,8 @@ pub enum CatalogError {
     },
     /// There is none, where one was expected.
     #[error(
-        "there is no catalog at {place}; name the folder or the database of a server, which makes \
-         it at its first start (in PostgreSQL `millrace migrate` does, too)"
+        "there is no catalog at {place}; give the data folder or the database URL of a server, whose \
+         first start makes it (in PostgreSQL `millrace migrate` does, too)"
     )]
     Missing {
         /// The file or server.

@@ -11,6 +11,7 @@ on_both!(
     a_node_that_comes_later_makes_no_row_where_exports_have_been,
     a_node_that_died_counts_with_what_it_said_last,
     a_node_that_stopped_holds_nobody_up_and_keeps_its_floor,
+    a_registration_that_failed_after_all_is_taken_back,
     a_watermark_never_falls,
     a_forgotten_node_has_to_register_again,
     in_a_copy_nobody_waits_for_the_nodes_of_the_original,
@@ -95,6 +96,22 @@ async fn a_node_that_stopped_holds_nobody_up_and_keeps_its_floor(database: TestD
     assert_eq!(exports(&catalog).await, None);
     publish(&catalog, "b", at(22)).await;
     assert_eq!(exports(&catalog).await, Some(at(22)));
+}
+
+async fn a_registration_that_failed_after_all_is_taken_back(database: TestDatabase) {
+    let (catalog, _) = open(&database).await;
+    for name in ["runs", "begins"] {
+        register(&catalog, name).await;
+    }
+    publish(&catalog, "runs", at(10)).await;
+    for name in ["runs", "begins", "unknown"] {
+        catalog.take_back_ingest_node(name).await.unwrap();
+    }
+    let nodes = catalog.ingest_nodes().await.unwrap();
+    let states: Vec<_> = nodes.iter().map(|node| (&*node.name, node.state)).collect();
+    let expected = [("begins", NodeState::Stopped), ("runs", NodeState::Running)];
+    assert_eq!(states, expected);
+    assert_eq!(exports(&catalog).await, Some(at(10)));
 }
 
 async fn a_watermark_never_falls(database: TestDatabase) {
