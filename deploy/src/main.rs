@@ -83,6 +83,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
+    let given = commands::Given::new(cli::command(), &layers.matches);
     match &cli.command {
         None | Some(Command::Serve) if cli.print_credentials => serve::print_credentials(config),
         None | Some(Command::Serve) => serve::run(config, serve::Parts::ALL),
@@ -99,11 +100,11 @@ fn run(cli: &Cli, config: &Config, layers: &Layers) -> anyhow::Result<()> {
         Some(Command::Members(command)) => commands::members::run(config, command),
         Some(Command::Invites(command)) => commands::invites::run(config, command),
         Some(Command::Migrations(command)) => commands::migrations::run(config, command),
-        Some(Command::Import(command)) => commands::import::run(config, command),
+        Some(Command::Import(command)) => commands::import::run(config, command, &given),
         Some(Command::Nodes(command)) => commands::nodes::run(config, command),
         Some(Command::Rejected(command)) => commands::rejected::run(config, command),
         Some(Command::Secrets(command)) => commands::secrets::run(config, command),
-        Some(Command::Purge(purge)) => commands::purge::run(config, *purge),
+        Some(Command::Purge(purge)) => commands::purge::run(config, *purge, &given),
         Some(Command::Backup(backup)) => commands::backup::backup(config, backup),
         Some(Command::Restore(restore)) => commands::backup::restore(config, restore),
         Some(Command::Log(command)) => commands::log::run(config, command),

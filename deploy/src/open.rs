@@ -107,6 +107,11 @@ pub fn clickhouse(config: &Config) -> anyhow::Result<ClickHouse> {
 /// An error of ClickHouse for an operator, who is told what to do.
 #[must_use]
 pub fn explained(config: &Config, error: QueryError) -> anyhow::Error {
+    if error.schema_is_missing() {
+        return anyhow::Error::new(error).context(
+            "ClickHouse has not the tables of this version; run `millrace migrate`, or start the server anew",
+        );
+    }
     match configured_settings(config) {
         Some(settings) => settings.explain(&error).into(),
         None if error.code.is_some() => error.into(),

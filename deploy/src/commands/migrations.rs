@@ -1,6 +1,6 @@
 //! `millrace migrations`: imports of past events beyond what anyone may import unasked.
 
-use super::table;
+use super::{counted, table};
 use crate::config::Config;
 use crate::open;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
@@ -154,12 +154,12 @@ async fn reject(catalog: &Catalog, id: Uuid, note: Option<String>) -> anyhow::Re
 
 fn tell(migration: &HistoricalMigration) {
     crate::print(&format!(
-        "Historical migration {} of project {} is {}: {} events, {} a minute.",
+        "Historical migration {} of project {} is {}: {}, {} a minute.",
         migration.id,
         migration.team_id,
         name_of(migration.state),
-        migration.total_events,
-        migration.events_per_minute
+        counted(migration.total_events.unsigned_abs(), "event"),
+        counted(migration.events_per_minute.unsigned_abs(), "event")
     ));
 }
 

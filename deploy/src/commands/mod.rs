@@ -7,12 +7,16 @@ pub mod keys;
 pub mod log;
 pub mod members;
 pub mod migrations;
+mod next_step;
 pub mod nodes;
 pub mod organizations;
 pub mod purge;
 pub mod rejected;
 pub mod secrets;
 mod table;
+
+pub use millrace_import::count::counted;
+pub use next_step::{Given, quoted};
 
 use crate::config::Config;
 use crate::open;

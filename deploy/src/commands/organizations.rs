@@ -1,6 +1,6 @@
 //! `millrace organizations`.
 
-use super::table;
+use super::{counted, table};
 use crate::config::Config;
 use crate::open;
 use anyhow::{Context, bail};
@@ -64,9 +64,9 @@ impl Chosen {
                 bail!("there is no organization; `millrace organizations create` makes one")
             }
             (None, all) => bail!(
-                "there are {} organizations; name one with --organization ID, as \
+                "there are {}; name one with --organization ID, as \
                  `millrace organizations list` shows it",
-                all.len()
+                counted(all.len() as u64, "organization")
             ),
         }
     }

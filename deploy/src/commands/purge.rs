@@ -1,6 +1,6 @@
 //! `millrace purge`: deletes the events of projects that the catalog no longer has.
 
-use super::table;
+use super::{Given, counted, table};
 use crate::config::Config;
 use crate::open;
 use anyhow::{Context, bail};
@@ -25,7 +25,7 @@ pub struct Purge {
 ///
 /// # Errors
 /// When the catalog or ClickHouse cannot be reached, or the catalog knows no project at all.
-pub fn run(config: &Config, purge: Purge) -> anyhow::Result<()> {
+pub fn run(config: &Config, purge: Purge, given: &Given) -> anyhow::Result<()> {
     open::block_on(async {
         let clickhouse = open::clickhouse(config)?;
         let orphans = orphans(config, &clickhouse).await?;
@@ -41,7 +41,10 @@ pub fn run(config: &Config, purge: Purge) -> anyhow::Result<()> {
             return Ok(());
         }
         if !purge.yes {
-            crate::print("Nothing was deleted; `millrace purge --yes` deletes them for good.");
+            crate::print(&format!(
+                "Nothing was deleted. To delete them for good:\n  {} --yes",
+                given.command("purge", &[])
+            ));
             return Ok(());
         }
         let teams: Vec<TeamId> = orphans.iter().map(|team| TeamId(team.team_id)).collect();
@@ -49,7 +52,8 @@ pub fn run(config: &Config, purge: Purge) -> anyhow::Result<()> {
         asked.context("cannot delete events")?;
         wait(&clickhouse).await?;
         let rows: u64 = orphans.iter().map(|team| team.rows).sum();
-        crate::print(&format!("{rows} rows of {} projects deleted.", teams.len()));
+        let projects = counted(teams.len() as u64, "project");
+        crate::print(&format!("{} of {projects} deleted.", counted(rows, "row")));
         Ok(())
     })
 }

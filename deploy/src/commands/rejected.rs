@@ -5,13 +5,13 @@
 //! index, and one without a time gets the time it was received, so that the second try stores the
 //! same row again.
 
-use super::table;
+use super::{counted, table};
 use crate::config::Config;
 use crate::open;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_clickhouse::{RejectedEvent, RejectedFilter};
-use millrace_rows::{Micros, TeamId};
+use millrace_rows::{Clock, Micros, SystemClock, TeamId};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -53,6 +53,9 @@ pub struct Which {
     /// At this place in its batch, from 0
     #[arg(long, value_name = "N")]
     index: Option<u32>,
+    /// Only those that were not sent again yet
+    #[arg(long)]
+    unsent: bool,
     /// At most so many, the newest
     #[arg(long = "limit", value_name = "N", default_value_t = 100)]
     rows_max: u32,
@@ -78,6 +81,7 @@ fn find(config: &Config, which: &Which) -> anyhow::Result<Vec<RejectedEvent>> {
         since: which.since,
         request_id: which.request_id.clone(),
         index: which.index,
+        unsent: which.unsent,
         rows_max: which.rows_max,
     };
     let clickhouse = open::clickhouse(config)?;
@@ -98,22 +102,39 @@ fn list(events: &[RejectedEvent]) {
             event.index.to_string(),
             event.code.clone(),
             event.attr.clone(),
+            sent_again(event).unwrap_or_else(|| "no".to_owned()),
         ]
     });
-    let headings = ["RECEIVED", "TEAM", "REQUEST", "INDEX", "CODE", "WHERE"];
+    let headings = [
+        "RECEIVED",
+        "TEAM",
+        "REQUEST",
+        "INDEX",
+        "CODE",
+        "WHERE",
+        "SENT AGAIN",
+    ];
     table::print(headings, rows.collect(), "No event was refused.");
+}
+
+/// When an event was sent again and accepted.
+fn sent_again(event: &RejectedEvent) -> Option<String> {
+    (event.resent_at > 0).then(|| time_text(event.resent_at))
 }
 
 fn show(events: &[RejectedEvent]) {
     for event in events {
         crate::print(&format!(
-            "{} {} of request {}, team {}\n{}: {}\n{}\n",
+            "{} {} of request {}, team {}\n{}: {}\n{}{}\n",
             time_text(event.received_at),
             event.attr,
             event.request_id,
             event.team_id,
             event.code,
             event.detail,
+            sent_again(event).map_or_else(String::new, |at| format!(
+                "Sent again {at}, and accepted.\n"
+            )),
             event.raw
         ));
     }
@@ -124,8 +145,33 @@ fn resend(
     events: &[RejectedEvent],
     set: &[(String, Value)],
 ) -> anyhow::Result<()> {
+    let mut accepted = Vec::new();
+    let sent = resend_each(config, events, set, &mut accepted);
+    // What was accepted before something went wrong was sent as well.
+    record(config, &accepted)?;
+    let refused = sent?;
+    crate::print(&format!(
+        "{} accepted, {refused} refused again",
+        accepted.len()
+    ));
+    if refused > 0 {
+        bail!(
+            "refused again: {}; mend what is wrong with --set",
+            counted(refused, "event")
+        );
+    }
+    Ok(())
+}
+
+/// Sends events again one by one; gives how many were refused.
+fn resend_each(
+    config: &Config,
+    events: &[RejectedEvent],
+    set: &[(String, Value)],
+    accepted: &mut Vec<RejectedEvent>,
+) -> anyhow::Result<u64> {
     let url = format!("{}/batch/", open::running(config)?.ingest_url);
-    let (mut accepted, mut refused) = (0, 0);
+    let mut refused = 0;
     for event in events {
         let key = project_key(config, event.team_id)?;
         let body = json!({
@@ -136,24 +182,31 @@ fn resend(
         let answer = post(&url, &body)?;
         if answer.get("code").is_some() {
             refused += 1;
+            let detail = answer.get("detail").and_then(Value::as_str);
             crate::print(&format!(
                 "{} {}: {}",
                 event.request_id,
                 event.index,
-                answer
-                    .get("detail")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
+                detail.unwrap_or_default()
             ));
         } else {
-            accepted += 1;
+            accepted.push(event.clone());
         }
     }
-    crate::print(&format!("{accepted} accepted, {refused} refused again"));
-    if refused > 0 {
-        bail!("{refused} events were refused again; mend them with --set");
+    Ok(refused)
+}
+
+fn record(config: &Config, accepted: &[RejectedEvent]) -> anyhow::Result<()> {
+    if accepted.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let clickhouse = open::clickhouse(config)?;
+    open::block_on(async {
+        let recorded = clickhouse.record_resent(accepted, SystemClock.now()).await;
+        recorded.context(
+            "they were accepted, but that cannot be recorded; sending them again does no harm",
+        )
+    })
 }
 
 /// The event as it is to be sent: parts set by the operator, an id and a time of its own.

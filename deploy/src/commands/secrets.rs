@@ -1,5 +1,6 @@
 //! `millrace secrets`: the key that secrets of destinations are encrypted with.
 
+use super::counted;
 use crate::config::Config;
 use crate::{open, secret_key};
 use clap::Subcommand;
@@ -36,7 +37,10 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
 fn reseal(config: &Config, key: &SecretKey) -> anyhow::Result<()> {
     open::on_catalog(config, async |catalog| {
         let count = catalog.reseal_secrets(key).await?;
-        crate::print(&format!("The secrets of {count} exports have another key."));
+        crate::print(&format!(
+            "The secrets of {} have another key.",
+            counted(count as u64, "export")
+        ));
         Ok(())
     })
 }

@@ -152,6 +152,18 @@ fn refused_events_are_listed_shown_and_sent_again() {
         Some(1),
         "it is as wrong as before"
     );
+    let unsent = |is_empty: bool| {
+        let listed = stdout(&command(
+            &dir,
+            &["rejected", "list", "--unsent", "--index", "1"],
+        ));
+        assert_eq!(
+            listed.contains("No event was refused"),
+            is_empty,
+            "{listed}"
+        );
+    };
+    unsent(false);
     // Twice: the second time stores the same row again, which is folded.
     for _ in 0..2 {
         let args = [
@@ -169,6 +181,22 @@ fn refused_events_are_listed_shown_and_sent_again() {
         "SELECT distinct_id, count() FROM millrace.events FINAL WHERE event = 'lost' GROUP BY 1",
         "ada\t1",
     );
+    unsent(true);
+    let listed = stdout(&command(&dir, &["rejected", "list", "--index", "1"]));
+    let sent_at = listed.lines().nth(1).unwrap().split_whitespace().last();
+    assert!(listed.contains("SENT AGAIN"), "{listed}");
+    assert!(sent_at.unwrap().ends_with('Z'), "{listed}");
+    let shown = stdout(&command(&dir, &["rejected", "show", "--index", "1"]));
+    assert!(
+        shown.contains(&format!("Sent again {}", sent_at.unwrap())),
+        "{shown}"
+    );
+    // It was refused again, and that is another row.
+    let other = stdout(&command(
+        &dir,
+        &["rejected", "list", "--index", "0", "--unsent"],
+    ));
+    assert!(other.contains("missing_distinct_id"), "{other}");
 }
 
 #[test]
@@ -211,7 +239,7 @@ fn events_of_deleted_projects_are_listed_and_then_purged() {
     );
     assert_eq!(server.query("SELECT count() FROM millrace.events"), "4");
     let purged = stdout(&command(&dir, &["purge", "--yes"]));
-    assert!(purged.contains("3 rows of 1 projects"), "{purged}");
+    assert!(purged.contains("3 rows of 1 project deleted."), "{purged}");
     assert_eq!(server.query("SELECT event FROM millrace.events"), "kept");
 }
 

@@ -54,7 +54,7 @@ fn what_was_asked_for_is_listed_approved_and_rejected() {
     ];
     let said = told(&dir, &args);
     assert!(
-        said.contains("approved: 30000000 events, 5000 a minute"),
+        said.contains("approved: 30,000,000 events, 5,000 events a minute"),
         "{said}"
     );
     let (_, seen) = ask(&server, "GET", &first, &Value::Null);
@@ -92,7 +92,10 @@ fn a_project_is_allowed_one_by_its_number() {
     let numbers = ["--total-events", "7", "--events-per-minute", "3"];
     let grant = [&["approve", "--team-id", &team][..], &numbers].concat();
     let said = told(&dir, &grant);
-    assert!(said.contains("approved: 7 events, 3 a minute"), "{said}");
+    assert!(
+        said.contains("approved: 7 events, 3 events a minute"),
+        "{said}"
+    );
     let (_, seen) = ask(&server, "GET", &asked, &Value::Null);
     assert_eq!(
         (&seen["state"], &seen["total_events"]),

@@ -105,6 +105,50 @@ fn no_check_goes_nowhere() {
     assert_none("`matches!` without `assert!` asserts nothing", &offenders);
 }
 
+/// `1 rows` is nobody's English: `counted` writes numbers with what they count.
+#[test]
+fn counts_are_spelled_in_one_place() {
+    let things = [
+        "rows",
+        "events",
+        "records",
+        "files",
+        "requests",
+        "exports",
+        "projects",
+        "parts",
+        "counts",
+        "names",
+        "keys",
+        "nodes",
+        "runs",
+        "organizations",
+        "members",
+    ];
+    let is_count = |line: &str| {
+        let mut behind = line.split("} ").skip(1);
+        behind.any(|text| {
+            let word = text.split(|letter: char| !letter.is_alphabetic()).next();
+            // `3/4 parts` is a share.
+            things.contains(&word.unwrap_or_default()) && !line.contains("{}/{}")
+        })
+    };
+    let rooms = ["deploy/src/", "ingest/import/src/"];
+    let offenders: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|(name, _)| rooms.iter().any(|room| name.starts_with(room)))
+        .flat_map(|(name, text)| {
+            let lines = text
+                .lines()
+                .filter(|line| line.contains('"') && is_count(line));
+            lines
+                .map(|line| format!("{name}: {}", line.trim()))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_none("write these with `counted`", &offenders);
+}
+
 #[test]
 fn unsafe_code_is_where_it_must_be_and_nowhere_else() {
     // The engine's C interface; and what takes a processor feature that is asked for at run time.

@@ -103,6 +103,7 @@ fn load(url: &str, file: &str, staging: &str, requests: usize) -> anyhow::Result
         project_key: "phc_speed".to_owned(),
         plan: Plan::default(),
         files: millrace_import::files::find(&[file.to_owned()])?,
+        rejects: None,
         staging: Staging::open(Path::new(staging))?,
         files_parallel: 1,
         requests_parallel: requests,

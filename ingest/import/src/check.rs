@@ -13,7 +13,7 @@ use millrace_rows::Micros;
 use millrace_sources::Position;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rejects of a code that are shown.
@@ -41,7 +41,8 @@ pub struct Findings {
     pub records: u64,
     /// Records that were left out on purpose.
     pub skipped: u64,
-    /// Bytes of the files as they are on the disk; none if one of them does not say, as standard input.
+    /// Bytes of the files as they are on the disk or came; none if one of them does not say and was not read to its end, as
+    /// standard input.
     pub file_bytes: Option<u64>,
     /// Bytes of all requests, not compressed.
     pub request_bytes: u64,
@@ -203,7 +204,9 @@ impl<'a> Checking<'a> {
 
     fn chunks(&mut self) -> Result<(), String> {
         let head = Head::new("check");
-        let counter: &Arc<_> = self.meter.bytes_read();
+        // What does not say how long it is says so at its end.
+        let own = self.file.known_bytes().is_none().then(Arc::default);
+        let counter: &Arc<AtomicU64> = own.as_ref().unwrap_or(self.meter.bytes_read());
         let before = counter.load(Ordering::Relaxed);
         let reader = ChunkReader::open(
             self.file,
@@ -216,10 +219,19 @@ impl<'a> Checking<'a> {
         let is_plain = counter.load(Ordering::Relaxed) == before;
         let format = reader.format().name();
         self.found.formats.insert(format.to_owned(), 1);
-        let mut offset = 0;
+        let (mut offset, mut told) = (0, 0);
         let ended = loop {
-            match reader.next_chunk() {
-                Ok(None) => break Ok(()),
+            let next = reader.next_chunk();
+            if let Some(own) = &own {
+                let read = own.load(Ordering::Relaxed);
+                self.meter.read_bytes(read - told);
+                told = read;
+            }
+            match next {
+                Ok(None) => {
+                    self.found.file_bytes = self.found.file_bytes.or(own.is_some().then_some(told));
+                    break Ok(());
+                }
                 Err(error) => break Err(error.to_string()),
                 Ok(Some(chunk)) => {
                     if is_plain {
@@ -253,8 +265,8 @@ impl<'a> Checking<'a> {
         found.extend_times(times.into_iter().flatten());
         self.meter.rejected(chunk.rejects.len() as u64);
         self.meter.skipped(chunk.skipped);
-        for reject in chunk.rejects {
-            found.reject(reject);
+        for rejected in chunk.rejects {
+            found.reject(rejected.reject);
         }
         for request in &chunk.requests {
             self.request(request, format);

@@ -13,13 +13,14 @@
 //! | `load` | the stage that imports |
 //! | `check`, `reconcile`, `clickhouse` | the dry run; what is stored |
 //! | `staging` | the folder that stages share |
-//! | `tally`, `meter`, `progress` | counts by day and name, counts for those who watch |
+//! | `tally`, `meter`, `progress`, `count` | counts by day and name, counts for those who watch, and how they are written |
 
 #![forbid(unsafe_code)]
 
 pub mod check;
 pub mod chunk;
 pub mod clickhouse;
+pub mod count;
 pub mod fetch;
 pub mod files;
 mod ids;

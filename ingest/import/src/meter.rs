@@ -1,9 +1,10 @@
 //! How an import goes, for those who watch it.
 
+use millrace_rows::{Clock, Micros, SystemClock};
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Counters that grow while an import runs. Shared by all its threads.
 #[derive(Debug)]
@@ -17,7 +18,16 @@ pub struct Meter {
     skipped: AtomicU64,
     parts_total: AtomicU64,
     parts_done: AtomicU64,
-    waiting_for: Mutex<Option<String>>,
+    wait: Mutex<Option<Wait>>,
+}
+
+/// A time in which nothing is sent.
+#[derive(Clone, Debug)]
+struct Wait {
+    until: Micros,
+    reason: String,
+    /// Whether somebody who watches was told.
+    is_told: bool,
 }
 
 impl Default for Meter {
@@ -31,7 +41,7 @@ impl Default for Meter {
             skipped: AtomicU64::default(),
             parts_total: AtomicU64::default(),
             parts_done: AtomicU64::default(),
-            waiting_for: Mutex::default(),
+            wait: Mutex::default(),
         }
     }
 }
@@ -59,8 +69,13 @@ pub struct Reading {
     pub events_per_second: f64,
     /// Seconds that are left at the speed so far.
     pub seconds_left: Option<f64>,
-    /// Why nothing was sent for a while, since the last reading.
+    /// Why nothing is sent now, or was not for a while since the last reading.
     pub waiting_for: Option<String>,
+    /// Until when, in UTC.
+    pub waiting_until: Option<String>,
+    /// Whether that time is still to come.
+    #[serde(skip)]
+    pub is_waiting: bool,
 }
 
 impl Meter {
@@ -110,13 +125,32 @@ impl Meter {
         self.skipped.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// Nothing is sent for a while.
-    pub fn waits(&self, reason: &str) {
-        let mut waiting_for = self
-            .waiting_for
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *waiting_for = Some(reason.to_owned());
+    /// Nothing is sent for so long.
+    pub fn waits(&self, reason: &str, pause: Duration) {
+        let pause = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
+        let until = Micros(SystemClock.now().0.saturating_add(pause));
+        let mut wait = self.wait.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of several that wait, the last one goes on first.
+        if wait.as_ref().is_none_or(|known| known.until < until) {
+            *wait = Some(Wait {
+                until,
+                reason: reason.to_owned(),
+                is_told: false,
+            });
+        }
+    }
+
+    /// The wait that is on, or of which nobody was told yet, and whether it is on.
+    fn wait(&self) -> Option<(Wait, bool)> {
+        let mut wait = self.wait.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = wait.as_mut()?;
+        let is_on = known.until > SystemClock.now();
+        if known.is_told && !is_on {
+            *wait = None;
+            return None;
+        }
+        known.is_told = true;
+        Some((known.clone(), is_on))
     }
 
     /// What the counters say now.
@@ -131,11 +165,7 @@ impl Meter {
         let (bytes_total, bytes_read) = (load(&self.bytes_total), load(&self.bytes_read));
         let accepted = load(&self.events_accepted);
         let left = bytes_total.saturating_sub(bytes_read) as f64;
-        let waiting_for = self
-            .waiting_for
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let wait = self.wait();
         Reading {
             seconds,
             bytes_total,
@@ -148,7 +178,41 @@ impl Meter {
             events_per_second: accepted as f64 / seconds.max(0.001),
             seconds_left: (bytes_read > 0 && bytes_total > 0)
                 .then(|| left * seconds / bytes_read as f64),
-            waiting_for,
+            waiting_for: wait.as_ref().map(|(wait, _)| wait.reason.clone()),
+            waiting_until: wait.as_ref().map(|(wait, _)| text_of(wait.until)),
+            is_waiting: wait.is_some_and(|(_, is_on)| is_on),
+        }
+    }
+}
+
+fn text_of(at: Micros) -> String {
+    let mut text = Vec::new();
+    millrace_sources::time::write(&mut text, Micros(at.0 - at.0.rem_euclid(1_000_000)));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_once_at_least_and_as_long_as_it_lasts() {
+        let meter = Meter::default();
+        assert_eq!(meter.read().waiting_for, None);
+        meter.waits("over before anybody looks", Duration::ZERO);
+        let reading = meter.read();
+        assert_eq!(
+            reading.waiting_for.as_deref(),
+            Some("over before anybody looks")
+        );
+        assert!(!reading.is_waiting);
+        assert_eq!(meter.read().waiting_for, None);
+        meter.waits("long", Duration::from_secs(3_600));
+        meter.waits("shorter", Duration::from_secs(60));
+        for _ in 0..2 {
+            let reading = meter.read();
+            assert_eq!(reading.waiting_for.as_deref(), Some("long"));
+            assert!(reading.is_waiting && reading.waiting_until.unwrap().ends_with('Z'));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Progress, for people as a bar and for machines as lines of JSON.
 
+use crate::count::counted;
 use crate::meter::{Meter, Reading};
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
@@ -77,7 +78,7 @@ fn bar(stage: &'static str, meter: &Meter, is_over: &AtomicBool) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     bar.set_prefix(stage);
     bar.set_style(style("{prefix} {spinner} {msg}"));
-    let mut told = None;
+    let mut told: Option<Waiting> = None;
     until_over(is_over, BAR_EVERY, || {
         let reading = meter.read();
         if reading.bytes_total > 0 {
@@ -92,18 +93,55 @@ fn bar(stage: &'static str, meter: &Meter, is_over: &AtomicBool) {
             _ => message(&reading),
         });
         bar.tick();
-        if reading.waiting_for.is_some() && reading.waiting_for != told {
-            told = reading.waiting_for;
-            let line = format!("{stage}: {}", told.as_deref().unwrap_or_default());
-            if bar.is_hidden() {
-                // A closed pipe is the reader's choice.
-                let _ = writeln!(std::io::stderr(), "{line}");
-            } else {
-                bar.println(line);
-            }
+        let Some(wait) = Waiting::of(&reading) else {
+            return;
+        };
+        let line = format!("{stage}: {}", wait.line());
+        if bar.is_hidden() && told.as_ref() != Some(&wait) {
+            // A closed pipe is the reader's choice.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        } else if told
+            .as_ref()
+            .is_none_or(|told| told.cause() != wait.cause())
+        {
+            // The bar itself says until when.
+            bar.println(line);
         }
+        told = Some(wait);
     });
     bar.finish_and_clear();
+}
+
+/// Why nothing is sent, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Waiting {
+    reason: String,
+    until: String,
+}
+
+impl Waiting {
+    fn of(reading: &Reading) -> Option<Self> {
+        Some(Self {
+            reason: reading.waiting_for.clone()?,
+            until: reading.waiting_until.clone()?,
+        })
+    }
+
+    /// Without what to do, and how long.
+    fn cause(&self) -> &str {
+        let cause = self.reason.split(';').next().unwrap_or_default();
+        cause.trim_end_matches('.')
+    }
+
+    /// The time of day.
+    fn time(&self) -> &str {
+        let time = self.until.split_once('T').map_or("", |(_, time)| time);
+        time.get(..8).unwrap_or(&self.until)
+    }
+
+    fn line(&self) -> String {
+        format!("waiting until {} UTC: {}", self.time(), self.reason)
+    }
 }
 
 /// The template is ours, and as it should be.
@@ -136,12 +174,19 @@ fn message(reading: &Reading) -> String {
     )]
     let rate = reading.events_per_second as u64;
     let mut message = format!(
-        "{} · {} events · {} events/s · {} rejected",
+        "{} · {} · {} rejected",
         HumanBytes(reading.bytes_read),
-        HumanCount(reading.accepted),
-        HumanCount(rate),
+        counted(reading.accepted, "event"),
         HumanCount(reading.rejected),
     );
+    if let Some(wait) = Waiting::of(reading).filter(|_| reading.is_waiting) {
+        return format!(
+            "{message} · waiting until {} UTC ({})",
+            wait.time(),
+            wait.cause()
+        );
+    }
+    message += &format!(" · {}/s", HumanCount(rate));
     if let Some(seconds) = reading.seconds_left.filter(|it| it.is_finite()) {
         let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         message += &format!(" · {} left", HumanDuration(left));
@@ -155,4 +200,43 @@ fn lines(stage: &'static str, meter: &Meter, is_over: &AtomicBool) {
         // A closed pipe is the reader's choice.
         let _ = writeln!(std::io::stdout(), "{line}");
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_waits_says_until_when_and_why() {
+        let reading = Reading {
+            bytes_total: 100,
+            bytes_read: 100,
+            accepted: 1,
+            events_per_second: 1_279.0,
+            seconds_left: Some(0.0),
+            waiting_for: Some(
+                "The project may import 10000 events a minute; nothing of the request was stored."
+                    .to_owned(),
+            ),
+            waiting_until: Some("2026-11-23T01:05:30Z".to_owned()),
+            is_waiting: true,
+            ..Reading::default()
+        };
+        let waits = "100 B · 1 event · 0 rejected · waiting until 01:05:30 UTC \
+                     (The project may import 10000 events a minute)";
+        assert_eq!(message(&reading), waits);
+        let line = Waiting::of(&reading).unwrap().line();
+        assert!(
+            line.starts_with("waiting until 01:05:30 UTC: The project"),
+            "{line}"
+        );
+        let reading = Reading {
+            is_waiting: false,
+            ..reading
+        };
+        assert_eq!(
+            message(&reading),
+            "100 B · 1 event · 0 rejected · 1,279/s · 0 seconds left"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::files::SourceFile;
 use crate::ids::Ids;
+use crate::journal::{Known, Refusals};
 use crate::plan::Plan;
 use crate::reject::Reject;
 use millrace_sources::{FileError, Format, Mapping, RecordError};
@@ -33,6 +34,22 @@ impl Source {
             ids: Ids::new(format.name(), &plan.project),
         })
     }
+
+    pub(crate) fn origin(&self) -> Origin {
+        Origin {
+            file: self.file.clone(),
+            format: self.format.name(),
+        }
+    }
+}
+
+/// Where records come from, as their rejects say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The file.
+    pub file: String,
+    /// What its records are.
+    pub format: &'static str,
 }
 
 /// Of a name as reports have it.
@@ -52,19 +69,24 @@ fn stem_of(name: &str) -> String {
 /// The sources of a file of rejects.
 pub(crate) struct Replay<'a> {
     plan: &'a Plan,
-    sources: HashMap<String, Source>,
+    refusals: &'a Refusals,
+    sources: Vec<Source>,
+    /// Places in `sources`, by file and format.
+    places: HashMap<(String, Format), usize>,
 }
 
 impl<'a> Replay<'a> {
-    pub(crate) fn new(plan: &'a Plan) -> Self {
+    pub(crate) fn new(plan: &'a Plan, refusals: &'a Refusals) -> Self {
         Self {
             plan,
-            sources: HashMap::new(),
+            refusals,
+            sources: Vec::new(),
+            places: HashMap::new(),
         }
     }
 
-    /// A reject and its source.
-    pub(crate) fn read(&mut self, line: &[u8]) -> Result<(Reject, &mut Source), RecordError> {
+    /// A reject, what is known of it, and the place of its source.
+    pub(crate) fn read(&mut self, line: &[u8]) -> Result<(Reject, Known, usize), RecordError> {
         let reject: Reject = serde_json::from_slice(line).map_err(|error| {
             not_a_reject(&format!(
                 "This is no line of a file of rejects: {error}. Mend it, or leave it out."
@@ -72,14 +94,26 @@ impl<'a> Replay<'a> {
         })?;
         let format = Format::from_name(&reject.format)
             .ok_or_else(|| not_a_reject(&format!("There is no format {}.", reject.format)))?;
-        let source = match self.sources.entry(reject.file.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
+        let place = match self.places.entry((reject.file.clone(), format)) {
+            Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
                 let source = Source::new(reject.file.clone(), format, self.plan);
-                new.insert(source.map_err(|error| not_a_reject(&error.to_string()))?)
+                self.sources
+                    .push(source.map_err(|error| not_a_reject(&error.to_string()))?);
+                *new.insert(self.sources.len() - 1)
             }
         };
-        Ok((reject, source))
+        let known = self.refusals.of(&reject);
+        Ok((reject, known, place))
+    }
+
+    pub(crate) fn source(&mut self, place: usize) -> Option<&mut Source> {
+        self.sources.get_mut(place)
+    }
+
+    /// Of all rejects so far.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
+        self.sources.iter().map(Source::origin).collect()
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Sent {
     pub end: u32,
     /// Where its record is in its file.
     pub at: Position,
+    /// Which of the chunk's sources that file is.
+    pub source: u32,
     /// The day that it is counted on; generated events are counted apart.
     pub counted: Option<Day>,
     /// How its record is found.
@@ -71,6 +73,8 @@ pub struct NewEvent<'a> {
     pub record: Option<&'a [u8]>,
     /// Where the record is.
     pub at: Position,
+    /// In which of the chunk's sources.
+    pub source: u32,
     /// The day that the event is counted on, unless it is generated.
     pub counted: Option<Day>,
 }
@@ -135,6 +139,7 @@ impl Draft {
             start,
             end: place(self.body.len()),
             at: event.at,
+            source: event.source,
             counted: event.counted,
             origin,
         });
@@ -252,6 +257,7 @@ mod tests {
             uuid,
             record,
             at: Position::default(),
+            source: 0,
             counted: Some(19_000),
         };
         draft.push(event(br#"{"event":"a" }"#, Some(Uuid::nil()), None));

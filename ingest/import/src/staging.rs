@@ -6,11 +6,12 @@
 //! | `fetched.ndjson` | of what, and which |
 //! | `check.json` | the last dry run |
 //! | `loads/KEY/journal.ndjson` | how far the import into a project is |
-//! | `loads/KEY/rejects.ndjson.gz` | what was refused in it |
+//! | `loads/KEY/rejects.ndjson` | what was refused in it |
+//! | `loads/KEY/resending.ndjson` | rejects that are being sent again |
 
 use anyhow::Context;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// A staging folder.
@@ -50,15 +51,10 @@ impl Staging {
         self.0.join(name)
     }
 
-    /// The folder of the import into a project, made when it is not there.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub fn load(&self, project_key: &str) -> anyhow::Result<LoadFolder> {
-        let folder = self.0.join("loads").join(folder_name(project_key));
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        Ok(LoadFolder(folder))
+    /// The folder of the import into a project, which need not be there.
+    #[must_use]
+    pub fn load(&self, project_key: &str) -> LoadFolder {
+        LoadFolder(self.0.join("loads").join(folder_name(project_key)))
     }
 
     /// The folders of all imports that were begun, in the order of their names.
@@ -86,16 +82,35 @@ impl Staging {
     /// # Errors
     /// Those of the disk.
     pub fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.file(name);
-        let written = || -> std::io::Result<()> {
-            let part = self.0.join(format!("{name}.part"));
-            let mut file = File::create(&part)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&part, &path)?;
-            File::open(&self.0)?.sync_all()
-        };
-        written().with_context(|| format!("cannot write {}", path.display()))
+        write_whole(&self.file(name), |out| Ok(out.write_all(text.as_bytes())?)).map(drop)
+    }
+}
+
+/// Writes a file as a whole: it is the old one or the new one after any crash. Gives its length.
+pub(crate) fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let at = || format!("cannot write {}", path.display());
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let mut out = BufWriter::new(File::create(&part).with_context(at)?);
+    write(&mut out)?;
+    let finished = || -> io::Result<u64> {
+        let file = out.into_inner()?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)?;
+        sync_folder_of(path)?;
+        Ok(file.metadata()?.len())
+    };
+    finished().with_context(at)
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
     }
 }
 
@@ -106,6 +121,39 @@ const JOURNAL: &str = "journal.ndjson";
 pub struct LoadFolder(PathBuf);
 
 impl LoadFolder {
+    /// Makes it when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(&self) -> anyhow::Result<()> {
+        std::fs::create_dir_all(&self.0)
+            .with_context(|| format!("cannot make the folder {}", self.0.display()))
+    }
+
+    /// Removes what an import left, and the folder if there is nothing else in it.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn remove(&self) -> anyhow::Result<()> {
+        let files = [
+            self.journal(),
+            self.rejects(),
+            self.packed_rejects(),
+            self.resending(),
+        ];
+        for path in files {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        // What else is in it is somebody's.
+        let _ = std::fs::remove_dir(&self.0);
+        Ok(())
+    }
+
     /// Its name, which is the project key.
     #[must_use]
     pub fn name(&self) -> String {
@@ -122,7 +170,19 @@ impl LoadFolder {
     /// The file of rejects.
     #[must_use]
     pub fn rejects(&self) -> PathBuf {
+        self.0.join("rejects.ndjson")
+    }
+
+    /// The file of rejects as earlier programs wrote it.
+    #[must_use]
+    pub fn packed_rejects(&self) -> PathBuf {
         self.0.join("rejects.ndjson.gz")
+    }
+
+    /// The rejects that are being sent again; there as long as some of them may be left to send.
+    #[must_use]
+    pub fn resending(&self) -> PathBuf {
+        self.0.join("resending.ndjson")
     }
 }
 

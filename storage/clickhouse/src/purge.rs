@@ -3,6 +3,7 @@
 //! Deleting rewrites the parts that hold such rows. The server does that in the background and
 //! goes on after a restart, so it is asked for and then watched.
 
+use crate::rejected::RESENT;
 use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, PersonTable, QueryError};
 use millrace_rows::{Table, TeamId};
@@ -11,6 +12,7 @@ use serde::Deserialize;
 /// Where events of a project are, and what was made of them.
 fn tables() -> impl Iterator<Item = &'static str> {
     let shipped = Table::ALL.into_iter().map(Table::name);
+    let shipped = shipped.chain([RESENT]);
     shipped.chain(PersonTable::ALL.into_iter().map(PersonTable::name))
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Migration {
 }
 
 /// Every migration, in order.
-pub(crate) const MIGRATIONS: [Migration; 5] = [
+pub(crate) const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "events",
@@ -45,6 +45,11 @@ pub(crate) const MIGRATIONS: [Migration; 5] = [
         version: 5,
         name: "persons",
         statements: crate::persons::statements,
+    },
+    Migration {
+        version: 6,
+        name: "rejected_events_resent",
+        statements: |dialect| vec![rejected_events_resent(dialect)],
     },
 ];
 
@@ -182,6 +187,26 @@ fn rejected_events(dialect: &Dialect) -> String {
          {settings}",
         head = dialect.head("rejected_events"),
         engine = dialect.merge_tree("", "rejected_events", None),
+        settings = dialect.durability(),
+    )
+}
+
+/// Which rows of `rejected_events` an operator sent again; these stay as they were.
+fn rejected_events_resent(dialect: &Dialect) -> String {
+    let table = crate::rejected::RESENT;
+    format!(
+        "CREATE TABLE IF NOT EXISTS {head} (\
+         team_id Int64, \
+         received_at DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)), \
+         request_id String CODEC(ZSTD(1)), \
+         `index` UInt32, \
+         resent_at DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1))\
+         ) ENGINE = {engine} \
+         PARTITION BY toYYYYMM(received_at) \
+         ORDER BY (team_id, received_at, request_id, `index`)\
+         {settings}",
+        head = dialect.head(table),
+        engine = dialect.merge_tree("Replacing", table, Some("resent_at")),
         settings = dialect.durability(),
     )
 }

@@ -1,7 +1,7 @@
 //! `millrace import check`: the dry run.
 
-use super::{Common, Sources, counted};
-use crate::commands::table;
+use super::{Common, OF_THIS_RUN, Sources};
+use crate::commands::{Given, counted, table};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use indicatif::HumanBytes;
@@ -76,11 +76,11 @@ impl MaxBad {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
     let staging = arguments.common.open()?;
     let stage = Check {
         plan: arguments.sources.plan()?,
-        files: arguments.sources.files(&staging)?,
+        files: arguments.sources.files(&staging, given)?,
         files_parallel: usize::from(arguments.parallel_files),
         records_max: arguments.records,
         samples: arguments.samples,
@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.common.json {
         crate::print(&json!({ "stage": "check", "result": found }).to_string());
     } else {
-        tell(&found, arguments);
+        tell(&found, arguments, given);
     }
     judge(&found, arguments.max_bad)
 }
@@ -102,7 +102,7 @@ fn judge(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
     if !found.broken.is_empty() {
         bail!(
             "{} cannot be read to the end",
-            counted(found.broken.len(), "file")
+            counted(found.broken.len() as u64, "file")
         );
     }
     let bad = found.bad();
@@ -110,13 +110,13 @@ fn judge(found: &Findings, max_bad: MaxBad) -> anyhow::Result<()> {
         Ok(())
     } else {
         Err(anyhow!(
-            "{bad} of {} records would be rejected, more than --max-bad allows. Mend the mapping, or allow them",
-            found.records
+            "{bad} of {} would be rejected, more than --max-bad allows. Mend the mapping, or allow them",
+            counted(found.records, "record")
         ))
     }
 }
 
-fn tell(found: &Findings, arguments: &Arguments) {
+fn tell(found: &Findings, arguments: &Arguments, given: &Given) {
     let events = found.events.total();
     let formats: Vec<_> = found
         .formats
@@ -125,7 +125,7 @@ fn tell(found: &Findings, arguments: &Arguments) {
         .collect();
     crate::print(&format!(
         "Files             {} ({})\nRecords           {}\nEvents            {events}{}\nSkipped           {}\n\
-         Rejected          {}\nFirst event       {}\nLast event        {}\nTo send           {} in {} requests, not compressed",
+         Rejected          {}\nFirst event       {}\nLast event        {}\nTo send           {} in {}, not compressed",
         if formats.is_empty() {
             "none that can be read".to_owned()
         } else {
@@ -145,11 +145,12 @@ fn tell(found: &Findings, arguments: &Arguments) {
         instant(found.first_micros),
         instant(found.last_micros),
         HumanBytes(found.request_bytes),
-        found.requests,
+        counted(found.requests, "request"),
     ));
     estimate(
         events + found.generated.total(),
         arguments.events_per_minute,
+        given,
     );
     lists(found);
     for sample in &found.samples {
@@ -163,22 +164,50 @@ fn tell(found: &Findings, arguments: &Arguments) {
     for (file, message) in &found.broken {
         crate::print(&format!("\n{file} cannot be read to its end: {message}"));
     }
+    let without: Vec<_> = OF_THIS_RUN
+        .into_iter()
+        .filter(|it| *it != "files")
+        .collect();
+    crate::print(&format!(
+        "\nSend them:\n  {}",
+        given.command("import load", &without)
+    ));
 }
 
-fn estimate(events: u64, events_per_minute: u64) {
-    let minutes = events.div_ceil(events_per_minute.max(1));
-    let time = indicatif::HumanDuration(Duration::from_secs(minutes * 60));
+fn estimate(events: u64, events_per_minute: u64, given: &Given) {
     crate::print(&format!(
-        "Estimated time    {time} at {events_per_minute} events a minute"
+        "Estimated time    {}",
+        estimated(events, events_per_minute)
     ));
+    let seconds = seconds_at(events, events_per_minute);
     if events > EVENTS_WITHOUT_APPROVAL
-        || (minutes > 60 && events_per_minute == EVENTS_PER_MINUTE_WITHOUT_APPROVAL)
+        || (seconds > 3600 && events_per_minute == EVENTS_PER_MINUTE_WITHOUT_APPROVAL)
     {
         crate::print(&format!(
-            "Without an approval a project may import {EVENTS_WITHOUT_APPROVAL} events, \
-             {EVENTS_PER_MINUTE_WITHOUT_APPROVAL} a minute. Ask the operator for: \
-             millrace migrations approve --team-id N --total-events {events} --events-per-minute 6000000"
+            "Without an approval a project may import {}, {} a minute. The operator approves more with:\n  {} --team-id TEAM_ID \
+             --total-events {events} --events-per-minute 6000000",
+            counted(EVENTS_WITHOUT_APPROVAL, "event"),
+            counted(EVENTS_PER_MINUTE_WITHOUT_APPROVAL, "event"),
+            given.command("migrations approve", &[])
         ));
+    }
+}
+
+/// How long a limit lets an import take: the events of the first minute are taken at once.
+fn seconds_at(events: u64, events_per_minute: u64) -> u64 {
+    let later = u128::from(events.saturating_sub(events_per_minute));
+    let seconds = (later * 60).div_ceil(u128::from(events_per_minute.max(1)));
+    u64::try_from(seconds).unwrap_or(u64::MAX)
+}
+
+fn estimated(events: u64, events_per_minute: u64) -> String {
+    let limit = format!("{} a minute", counted(events_per_minute, "event"));
+    match seconds_at(events, events_per_minute) {
+        0 => format!("as fast as the server takes them, below {limit}"),
+        seconds => {
+            let time = indicatif::HumanDuration(Duration::from_secs(seconds));
+            format!("{time} at {limit}")
+        }
     }
 }
 
@@ -190,7 +219,7 @@ fn lists(found: &Findings) {
     crate::print("");
     table::print(["EVENT", "COUNT"], rows.collect(), "There is no event.");
     if more > 0 {
-        crate::print(&format!("and {more} other names"));
+        crate::print(&format!("and {}", counted(more as u64, "other name")));
     }
     if !found.rules.is_empty() {
         let rows = found.rules.iter();
@@ -234,4 +263,33 @@ fn instant(micros: Option<i64>) -> String {
     let mut text = Vec::new();
     time::write(&mut text, Micros(micros));
     String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_what_the_limit_leaves_to_wait() {
+        let below = "as fast as the server takes them, below";
+        let table = [
+            (2, 10_000, format!("{below} 10,000 events a minute")),
+            (10_000, 10_000, format!("{below} 10,000 events a minute")),
+            (
+                10_001,
+                10_000,
+                "1 second at 10,000 events a minute".to_owned(),
+            ),
+            (
+                20_000,
+                10_000,
+                "60 seconds at 10,000 events a minute".to_owned(),
+            ),
+            (3, 1, "2 minutes at 1 event a minute".to_owned()),
+        ];
+        for (events, limit, expected) in table {
+            assert_eq!(estimated(events, limit), expected);
+        }
+        assert_eq!(seconds_at(u64::MAX, 0), u64::MAX);
+    }
 }

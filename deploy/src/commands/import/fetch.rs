@@ -1,10 +1,12 @@
 //! `millrace import fetch`: exports into the staging folder.
 
-use super::{Common, counted};
+use super::{Common, OF_THIS_RUN};
+use crate::commands::Given;
 use crate::open;
 use clap::{Args, Subcommand};
 use indicatif::HumanBytes;
 use millrace_import::clickhouse::ClickHouse;
+use millrace_import::count::counted;
 use millrace_import::fetch::{Fetched, Objects, TableExport, TableSettings, run as fetch};
 use millrace_import::meter::Meter;
 use millrace_import::progress::Watch;
@@ -235,7 +237,7 @@ impl Command {
     }
 }
 
-pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+pub(super) fn run(command: &Command, given: &Given) -> anyhow::Result<()> {
     let How { common, silence } = command.how();
     let staging = common.open()?;
     let transfer = Transfer {
@@ -249,11 +251,11 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
         fetch(&*export, &staging, &transfer, &meter).await
     });
     drop(watch);
-    tell(common, &fetched?, &staging.data());
+    tell(common, &fetched?, &staging.data(), given);
     Ok(())
 }
 
-fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path) {
+fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path, given: &Given) {
     let Fetched {
         known,
         new,
@@ -268,18 +270,17 @@ fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path) {
         return;
     }
     crate::print(&format!(
-        "{} fetched ({}), {known} there already. They are in {}; look at them with \
-         `millrace import check --staging {}`.",
-        counted(new, "part"),
+        "{} fetched ({}), {known} there already. They are in {}; look at them with:\n  {}",
+        counted(new as u64, "part"),
         HumanBytes(bytes),
         folder.display(),
-        common.staging.display()
+        given.command("import check", &OF_THIS_RUN)
     ));
     if changed > 0 {
         crate::print(&format!(
             "{} had been fetched before and changed at the source since. What was loaded of the old ones stays; load \
              the new ones from a staging folder of their own.",
-            counted(changed, "part")
+            counted(changed as u64, "part")
         ));
     }
 }

@@ -1,20 +1,24 @@
 //! `millrace import load`: sends events.
 
-use super::{Common, Sources, counted, replay};
-use crate::commands::table;
+use super::{Common, OF_THIS_RUN, Sources};
+use crate::commands::{Given, quoted, table};
 use crate::config::Config;
 use crate::open;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use millrace_import::chunk::Cuts;
+use millrace_import::count::counted;
 use millrace_import::load::{Load, Outcome, run as load};
 use millrace_import::meter::Meter;
 use millrace_import::progress::Watch;
 use millrace_import::send::Compression;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The code of a project that has imported all it may.
+const VOLUME_EXCEEDED: &str = "migration_volume_exceeded";
 
 /// What `load` is told.
 #[derive(Args, Clone, Debug)]
@@ -44,7 +48,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     patience: u64,
     /// Send the records of a file of rejects again, mended there or by the mapping
-    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "restart"])]
     rejects: Option<PathBuf>,
     /// Forget how far this import is and begin anew; nothing is stored twice, as the events have the same uuids
     #[arg(long)]
@@ -98,31 +102,24 @@ impl From<Compress> for Compression {
     }
 }
 
-pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
     let (url, project_key) = arguments.target.resolve(config)?;
     let staging = arguments.common.open()?;
     if arguments.restart {
-        let folder = staging.load(&project_key)?;
-        for path in [folder.journal(), folder.rejects()] {
-            if path.exists() {
-                std::fs::remove_file(&path)
-                    .with_context(|| format!("cannot remove {}", path.display()))?;
-            }
-        }
+        staging.load(&project_key).remove()?;
     }
     let mut plan = arguments.sources.plan()?;
-    let files = match &arguments.rejects {
-        Some(rejects) => {
-            plan.is_replay = true;
-            replay::files(&staging.load(&project_key)?, rejects)?
-        }
-        None => arguments.sources.files(&staging)?,
+    plan.is_replay = arguments.rejects.is_some();
+    let files = match arguments.rejects {
+        Some(_) => Vec::new(),
+        None => arguments.sources.files(&staging, given)?,
     };
     let stage = Load {
         url,
         project_key,
         plan,
         files,
+        rejects: arguments.rejects.clone(),
         staging,
         files_parallel: usize::from(arguments.parallel_files),
         requests_parallel: usize::from(arguments.parallel_requests),
@@ -139,63 +136,99 @@ pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> 
     let outcome = load(&stage, &meter);
     drop(watch);
     let outcome = outcome?;
-    tell(&stage, &outcome, &meter, arguments.common.json)?;
-    judge(&outcome)
+    if arguments.common.json {
+        tell_machine(&stage, &outcome, &meter);
+    } else {
+        tell(&stage, &outcome, &meter, given);
+    }
+    judge(&outcome, given)
 }
 
-fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, is_json: bool) -> anyhow::Result<()> {
+fn tell_machine(stage: &Load, outcome: &Outcome, meter: &Meter) {
     let sum = &outcome.progress.sum;
     let rejected: u64 = sum.rejected.values().sum();
-    let rejects = stage.staging.load(&stage.project_key)?.rejects();
+    let rejects = stage.staging.load(&stage.project_key).rejects();
     let reading = meter.read();
-    if is_json {
-        let result = json!({
-            "stage": "load",
-            "result": {
-                "records": sum.records, "accepted": sum.accepted.total(), "generated": sum.generated.total(),
-                "skipped": sum.skipped, "rejected": rejected, "rejected_by_code": sum.rejected,
-                "rejects": rejects, "accepted_now": reading.accepted, "seconds": reading.seconds,
-                "broken": outcome.broken, "stopped": outcome.stop.as_ref().map(|stop| &stop.code),
-            },
-        });
-        crate::print(&result.to_string());
-        return Ok(());
-    }
+    let result = json!({
+        "stage": "load",
+        "result": {
+            "records": sum.records, "accepted": sum.accepted.total(), "generated": sum.generated.total(),
+            "skipped": sum.skipped, "rejected": rejected, "rejected_by_code": sum.rejected,
+            "rejects": rejects, "accepted_now": reading.accepted, "left_out_now": outcome.left_out,
+            "seconds": reading.seconds, "broken": outcome.broken,
+            "stopped": outcome.stop.as_ref().map(|stop| &stop.code),
+        },
+    });
+    crate::print(&result.to_string());
+}
+
+fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
+    let sum = &outcome.progress.sum;
+    let rejected: u64 = sum.rejected.values().sum();
+    let reading = meter.read();
     if sum.records == 0 && outcome.stop.is_some() {
         // Why is all there is to say.
-        return Ok(());
+        return;
     }
     let generated = match sum.generated.total() {
         0 => String::new(),
         count => format!(" (and {count} that the mapping made of them)"),
     };
     crate::print(&format!(
-        "{} records: {} events accepted{generated}, {} records skipped, {rejected} rejected. \
-         This time {} events in {:.1} s.",
-        sum.records,
-        sum.accepted.total(),
-        sum.skipped,
-        reading.accepted,
+        "{}: {} accepted{generated}, {} skipped, {} rejected. This time {} in {:.1} s.",
+        counted(sum.records, "record"),
+        counted(sum.accepted.total(), "event"),
+        counted(sum.skipped, "record"),
+        counted(rejected, "record"),
+        counted(reading.accepted, "event"),
         reading.seconds,
     ));
+    if outcome.left_out > 0 {
+        crate::print(&format!(
+            "Left out, as a resend brought them in before: {}.",
+            counted(outcome.left_out, "record")
+        ));
+    }
+    let is_over = outcome.stop.is_none() && outcome.broken.is_empty();
     if rejected > 0 {
         let rows = sum
             .rejected
             .iter()
             .map(|(code, count)| [code.clone(), count.to_string()]);
         table::print(["REJECTED AS", "RECORDS"], rows.collect(), "");
+        let rejects = stage.staging.load(&stage.project_key).rejects();
         crate::print(&format!(
-            "They are in {} with reason, file and line. Mend them or the mapping, then: \
-             millrace import load --rejects {}",
+            "They are in {}, a line each, with reason, file and line. Mend `raw` there, or the mapping, then:\n  {}",
             rejects.display(),
-            rejects.display()
+            load_rejects(given, &rejects)
         ));
     }
-    Ok(())
+    if is_over {
+        crate::print(&format!(
+            "Compare with what is stored:\n  {}",
+            given.command("import reconcile", &["rejects", "restart", "json"])
+        ));
+    }
 }
 
-fn judge(outcome: &Outcome) -> anyhow::Result<()> {
+/// The command that sends rejects again.
+pub(super) fn load_rejects(given: &Given, rejects: &Path) -> String {
+    let command = given.command("import load", &OF_THIS_RUN);
+    format!("{command} --rejects {}", quoted(&rejects.to_string_lossy()))
+}
+
+fn judge(outcome: &Outcome, given: &Given) -> anyhow::Result<()> {
     if let Some(stop) = &outcome.stop {
+        if stop.code == VOLUME_EXCEEDED {
+            bail!(
+                "the import stopped ({}): {}\nThe operator approves more with:\n  {} --team-id TEAM_ID --total-events N \
+                 --events-per-minute N\nThen go on where it stopped with:\n  {}",
+                stop.code,
+                stop.message,
+                given.command("migrations approve", &[]),
+                given.command("import load", &["restart"])
+            );
+        }
         bail!("the import stopped ({}): {}", stop.code, stop.message);
     }
     if !outcome.broken.is_empty() {
@@ -207,7 +240,7 @@ fn judge(outcome: &Outcome) -> anyhow::Result<()> {
         bail!(
             "{} could not be read to the end; what was read is imported. Mend what is wrong and run the same \
              command again:\n{}",
-            counted(list.len(), "file"),
+            counted(list.len() as u64, "file"),
             list.join("\n")
         );
     }

@@ -12,10 +12,10 @@ mod check;
 mod fetch;
 mod load;
 mod reconcile;
-mod replay;
 
 use load::TargetArguments;
 
+use crate::commands::Given;
 use crate::config::Config;
 use clap::{Args, Subcommand};
 use millrace_import::files::{SourceFile, find};
@@ -50,6 +50,9 @@ pub struct Common {
     #[arg(long)]
     json: bool,
 }
+
+/// Options of one run, which the next one has no use for.
+const OF_THIS_RUN: [&str; 5] = ["files", "rejects", "restart", "json", "wait"];
 
 /// Which files, and what is done with them.
 #[derive(Args, Clone, Debug)]
@@ -96,14 +99,16 @@ impl Sources {
         Plan::read(self.mapping.as_deref(), self.format.as_deref())
     }
 
-    fn files(&self, staging: &Staging) -> anyhow::Result<Vec<SourceFile>> {
+    fn files(&self, staging: &Staging, given: &Given) -> anyhow::Result<Vec<SourceFile>> {
         let files = if self.files.is_empty() {
             let data = staging.data();
             if !data.exists() {
                 anyhow::bail!(
-                    "there is nothing to import: name files, or run `millrace import fetch` first, which puts them \
-                     into {}",
-                    data.display()
+                    "there is nothing to import: name files, or first get an export, which goes into {}:\n  {}",
+                    data.display(),
+                    given
+                        .command("import fetch objects", &["json"])
+                        .replacen("objects", "SOURCE", 1)
                 );
             }
             find(&[data.to_string_lossy().into_owned()])?
@@ -117,24 +122,16 @@ impl Sources {
     }
 }
 
-/// A number with what it counts: `1 file`, `2 files`.
-fn counted(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    }
-}
-
 /// Runs a stage.
 ///
 /// # Errors
 /// When it cannot be run to its end, or its result is not as it should be.
-pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
+pub fn run(config: &Config, command: &Command, given: &Given) -> anyhow::Result<()> {
     match command {
-        Command::Fetch(command) => fetch::run(command),
-        Command::Check(arguments) => check::run(arguments),
-        Command::Load(arguments) => load::run(config, arguments),
-        Command::Reconcile(arguments) => reconcile::run(config, arguments),
+        Command::Fetch(command) => fetch::run(command, given),
+        Command::Check(arguments) => check::run(arguments, given),
+        Command::Load(arguments) => load::run(config, arguments, given),
+        Command::Reconcile(arguments) => reconcile::run(config, arguments, given),
         Command::Report(arguments) => reconcile::report(arguments),
     }
 }

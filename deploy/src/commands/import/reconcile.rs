@@ -1,8 +1,9 @@
 //! `millrace import reconcile`: what was accepted against what is stored; `millrace import report`: imports beside one
 //! another.
 
-use super::{Common, Sources, TargetArguments, counted};
-use crate::commands::table;
+use super::load::load_rejects;
+use super::{Common, Sources, TargetArguments};
+use crate::commands::{Given, table};
 use crate::config::Config;
 use crate::open;
 use anyhow::{Context, bail};
@@ -10,8 +11,10 @@ use clap::Args;
 use millrace_clickhouse::Settings;
 use millrace_import::check::Findings;
 use millrace_import::clickhouse::{ClickHouse, Stored};
+use millrace_import::count::counted;
 use millrace_import::journal::{Journal, Progress};
 use millrace_import::reconcile::{Difference, differences, without_doubles};
+use millrace_import::staging::LoadFolder;
 use millrace_import::tally::{Tally, day_text};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -40,15 +43,16 @@ pub struct Arguments {
     allow_more: bool,
 }
 
-pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
     let staging = arguments.common.existing()?;
     let (_, project_key) = arguments.target.resolve(config)?;
-    let journal = staging.load(&project_key)?.journal();
+    let journal = staging.load(&project_key).journal();
     let progress = Journal::read(&journal)?;
     if progress.heading.is_none() {
         bail!(
-            "nothing was loaded into this project from {}; run `millrace import load` first",
-            staging.path().display()
+            "nothing was loaded into this project from {}; first run:\n  {}",
+            staging.path().display(),
+            given.command("import load", &["json"])
         );
     }
     let team_id = team_id(config, arguments, &project_key)?;
@@ -70,7 +74,7 @@ pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> 
     })?;
     let mut doubles = 0;
     if found.iter().any(Difference::is_missing)
-        && let Ok(files) = arguments.sources.files(&staging)
+        && let Ok(files) = arguments.sources.files(&staging, given)
     {
         doubles = without_doubles(&mut found, &files, &arguments.sources.plan()?)?;
     }
@@ -90,7 +94,9 @@ pub(super) fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> 
     } else {
         tell(&progress, checked.as_ref(), &stored, doubles, &found);
     }
-    judge(unfinished, &found)
+    judge(unfinished, &found, || {
+        again(&staging.load(&project_key), given)
+    })
 }
 
 fn stored_in(settings: &Settings) -> anyhow::Result<ClickHouse> {
@@ -106,20 +112,46 @@ fn stored_in(settings: &Settings) -> anyhow::Result<ClickHouse> {
     }
 }
 
-fn judge(unfinished: usize, found: &[Difference]) -> anyhow::Result<()> {
+/// What goes on with an import that did not end.
+fn again(folder: &LoadFolder, given: &Given) -> String {
+    let resending = folder.resending();
+    if resending.exists() {
+        let rejects = folder.rejects();
+        return load_rejects(given, &rejects);
+    }
+    given.command("import load", &["json"])
+}
+
+fn judge(
+    unfinished: usize,
+    found: &[Difference],
+    again: impl Fn() -> String,
+) -> anyhow::Result<()> {
     if unfinished > 0 {
         bail!(
-            "{} not loaded to the end; run `millrace import load` again",
-            counted(unfinished, "file")
+            "{} not loaded to the end; go on with:\n  {}",
+            counted(unfinished as u64, "file"),
+            again()
         );
     }
     if !found.is_empty() {
         bail!(
-            "{} counts of a day and an event differ; those stored less are missing, those stored more came from elsewhere",
-            found.len()
+            "{}; those stored less are missing, those stored more came from elsewhere",
+            differ(found.len())
         );
     }
     Ok(())
+}
+
+/// Says how many counts are not the same.
+fn differ(count: usize) -> String {
+    match count {
+        1 => "1 count of a day and an event differs".to_owned(),
+        _ => format!(
+            "{} of a day and an event differ",
+            counted(count as u64, "count")
+        ),
+    }
 }
 
 /// The source's own count: of the dry run if there was one, else of the import.
@@ -156,26 +188,28 @@ fn tell(
     let sum = &progress.sum;
     let rejected: u64 = sum.rejected.values().sum();
     crate::print(&format!(
-        "Source            {} events{}\nAccepted          {}{}\nRejected          {rejected} records\nStored            {}",
-        source(progress, checked),
+        "Source            {}{}\nAccepted          {}{}\nRejected          {}\nStored            {}",
+        counted(source(progress, checked), "event"),
         if checked.is_some() { " (by check)" } else { "" },
         sum.accepted.total(),
         match sum.generated.total() {
             0 => String::new(),
             count => format!(", and up to {count} that the mapping made of them"),
         },
+        counted(rejected, "record"),
         stored.merged.total(),
     ));
     if stored.rows > stored.merged.total() {
         crate::print(&format!(
-            "ClickHouse has {} rows more, which are the same events sent again; it merges them by and by, and queries \
-             with FINAL leave them out already.",
-            stored.rows - stored.merged.total()
+            "ClickHouse has {} beyond these, of events that were sent again; it merges them by and by, and queries with \
+             FINAL leave them out already.",
+            counted(stored.rows - stored.merged.total(), "row")
         ));
     }
     if doubles > 0 {
         crate::print(&format!(
-            "{doubles} events are in the source twice under the same id, and are stored once."
+            "In the source twice or more under the same id, and stored once: {}.",
+            counted(doubles, "event")
         ));
     }
     let rows = found.iter().take(ROWS_MAX).map(|it| {
@@ -194,7 +228,8 @@ fn tell(
         "Every day and event is stored as it was accepted.",
     );
     if found.len() > ROWS_MAX {
-        crate::print(&format!("and {} others", found.len() - ROWS_MAX));
+        let more = (found.len() - ROWS_MAX) as u64;
+        crate::print(&format!("and {more} more"));
     }
 }
 
@@ -209,7 +244,11 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
     let staging = arguments.common.existing()?;
     let mut loads = Vec::new();
     for folder in staging.loads()? {
-        loads.push((folder.name(), Journal::read(&folder.journal())?));
+        let progress = Journal::read(&folder.journal())?;
+        // One that the server let nothing of in brought nothing that could be compared.
+        if !progress.files.is_empty() {
+            loads.push((folder.name(), progress));
+        }
     }
     let different = loads.windows(2).map(|pair| match pair {
         [(_, one), (_, other)] => different(&one.sum.accepted, &other.sum.accepted),
@@ -252,7 +291,7 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
     if loads.len() > 1 {
         crate::print(&match different {
             0 => "They brought the same events of each day and name.".to_owned(),
-            count => format!("{count} counts of a day and an event differ between them."),
+            count => format!("{} between them.", differ(count)),
         });
     }
     Ok(())

@@ -3,6 +3,7 @@
 use super::stores::Store;
 use super::{Stand, write_events};
 use crate::readme::{block_of, root};
+use millrace_import::plan::Plan;
 use millrace_sources::Format;
 use millrace_sources::testing::{FakeApi, Service, generate};
 use std::fs::File;
@@ -188,6 +189,106 @@ fn the_guide_fetches_from_another_clickhouse() {
     run_as(&stand, "fetch clickhouse", &texts, &password);
     let printed = run(&stand, "load clickhouse");
     assert!(printed.contains("100 events accepted"), "{printed}");
+}
+
+#[test]
+fn the_guide_sends_rejects_again() {
+    let stand = Stand::start();
+    std::fs::write(
+        stand.path("bad.ndjson"),
+        "{\"event\":\"a\",\"timestamp\":\"2024-01-05\"}\n",
+    )
+    .unwrap();
+    stand.result(&["load", "bad.ndjson"]);
+    let key = stand.server.credential("project_api_key");
+    let rejects = stand.path(&format!("millrace-import/loads/{key}/rejects.ndjson"));
+    let text = std::fs::read_to_string(&rejects).unwrap();
+    std::fs::write(
+        &rejects,
+        text.replace(r#""raw":{"#, r#""raw":{"distinct_id":"b","#),
+    )
+    .unwrap();
+    let printed = run(&stand, "rejects");
+    assert!(
+        printed.contains("1 event accepted") && printed.contains("0 records rejected"),
+        "{printed}"
+    );
+}
+
+/// The options of a table of a mapping file, as the error about one that is none lists them.
+fn options(table: &str) -> Vec<String> {
+    let head = if table.is_empty() {
+        String::new()
+    } else {
+        format!("[{table}]\n")
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{head}\"?\" = 1\n")).unwrap();
+    let error = Plan::read(Some(file.path()), None).unwrap_err();
+    let error = format!("{error:#}");
+    let (_, listed) = error
+        .split_once("unknown field `?`, expected ")
+        .unwrap_or_else(|| panic!("{error}"));
+    let names = listed.split('`').skip(1).step_by(2);
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_guide_names_every_option_of_a_mapping_file() {
+    let text = std::fs::read_to_string(root().join(GUIDE)).unwrap();
+    let mut tables = vec![String::new()];
+    let mut found = 0;
+    while let Some(table) = tables.pop() {
+        for name in options(&table) {
+            let path = if table.is_empty() {
+                name
+            } else {
+                format!("{table}.{name}")
+            };
+            if [
+                "source",
+                "source.columns",
+                "events",
+                "properties",
+                "persons",
+                "time",
+            ]
+            .contains(&path.as_str())
+            {
+                tables.push(path);
+                continue;
+            }
+            assert!(
+                text.contains(&format!("\n| `{path}` | ")),
+                "the guide has no {path}"
+            );
+            found += 1;
+        }
+    }
+    let rows = text
+        .split("\n| Option |")
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next()
+        .unwrap();
+    // Behind its heading and the line below that.
+    assert_eq!(
+        rows.lines().count() - 2,
+        found,
+        "the guide has options that are none"
+    );
+}
+
+#[test]
+fn the_mapping_file_of_the_guide_is_one() {
+    let text = std::fs::read_to_string(root().join(GUIDE)).unwrap();
+    let (_, block) = text.split_once("```toml\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), block).unwrap();
+    let plan = Plan::read(Some(file.path()), None).unwrap();
+    assert_eq!(plan.format, Some(Format::Mixpanel));
 }
 
 /// No command of the guide is one that no test runs.

@@ -3,6 +3,7 @@
 use super::{Stand, write_events};
 use crate::server::number;
 use rand::RngExt;
+use serde_json::json;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -59,6 +60,80 @@ fn an_import_that_is_killed_again_and_again_stores_every_event_once() {
     stand.wait_for_events(events);
     let missing = "SELECT count() FROM (SELECT DISTINCT JSONExtractUInt(properties, 'number') FROM millrace.events)";
     stand.server.wait_for(missing, &events.to_string());
+    let (result, code) = stand.result(&["reconcile", "events.ndjson"]);
+    assert_eq!(code, Some(0), "{result}");
+}
+
+/// Loads records of which none has what it needs, and mends two of three; the file of rejects.
+fn mended(stand: &Stand, records: u64) -> String {
+    let line = |number: u64| {
+        let (event, month) = (["a", "b"][number as usize % 2], number % 3 + 1);
+        json!({ "event": event, "timestamp": format!("2024-{month:02}-05"), "properties": { "number": number } })
+    };
+    let lines: String = (0..records).map(|it| format!("{}\n", line(it))).collect();
+    std::fs::write(stand.path("events.ndjson"), lines).unwrap();
+    let (loaded, _) = stand.result(&["load", "events.ndjson"]);
+    assert_eq!(loaded["rejected"], records, "{loaded}");
+    let rejects = loaded["rejects"].as_str().unwrap().to_owned();
+    let text = std::fs::read_to_string(stand.path(&rejects)).unwrap();
+    let mended: String = (0..)
+        .zip(text.lines())
+        .map(|(place, line)| match place % 3 {
+            0 => format!("{line}\n"),
+            _ => line.replace(r#""raw":{"#, r#""raw":{"distinct_id":"b","#) + "\n",
+        })
+        .collect();
+    std::fs::write(stand.path(&rejects), mended).unwrap();
+    rejects
+}
+
+#[test]
+fn a_resend_that_is_killed_again_and_again_counts_and_stores_every_record_once() {
+    const RECORDS: u64 = 6_000;
+    let kills = number("MILLRACE_IMPORT_KILLS", 6);
+    let mut random: rand::rngs::StdRng = rand::SeedableRng::seed_from_u64(number("SEED", 7));
+    let stand = Stand::start();
+    let rejects = mended(&stand, RECORDS);
+    let args = format!(
+        "load --rejects {rejects} --request-events 50 --parallel-requests 2 --chunk-bytes 9000"
+    );
+    let args: Vec<_> = args.split(' ').collect();
+    let (mut killed, mut fuse_max) = (0, Duration::from_millis(80));
+    loop {
+        let mut child = stand
+            .command(&args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        if killed < kills {
+            std::thread::sleep(random.random_range(Duration::ZERO..fuse_max));
+            child.kill().unwrap();
+        }
+        let status = child.wait().unwrap();
+        if status.success() {
+            break;
+        }
+        assert!(killed < kills, "it failed by itself: {status}");
+        killed += 1;
+        fuse_max = (fuse_max * 5 / 4).min(FUSE_MAX);
+    }
+    println!("{killed} kills");
+    let (result, _) = stand.result(&args[..3]);
+    let counts = (&result["records"], &result["accepted"], &result["rejected"]);
+    let (all, taken, left) = (RECORDS, RECORDS / 3 * 2, RECORDS / 3);
+    assert_eq!(
+        counts,
+        (&json!(all), &json!(taken), &json!(left)),
+        "{result}"
+    );
+    stand.wait_for_events(taken);
+    let text = std::fs::read_to_string(stand.path(&rejects)).unwrap();
+    let lines: std::collections::HashSet<&str> = text.lines().collect();
+    assert_eq!(
+        (lines.len() as u64, text.lines().count() as u64),
+        (left, left)
+    );
     let (result, code) = stand.result(&["reconcile", "events.ndjson"]);
     assert_eq!(code, Some(0), "{result}");
 }

@@ -6,9 +6,10 @@
 mod writer;
 
 use crate::files::SourceFile;
+use crate::journal::{EventState, Known, Records, Refusals, Standing};
 use crate::plan::Plan;
 use crate::reject::{By, Reason, Reject};
-use crate::replay::{Replay, Source};
+use crate::replay::{Origin, Replay, Source};
 use crate::request::{Head, Request};
 use crate::rules::Applier;
 use crate::tallier::Tallier;
@@ -68,9 +69,35 @@ pub struct Chunk {
     /// The times of its first and its last event.
     pub times: Option<(Micros, Micros)>,
     /// Records that gave no event.
-    pub rejects: Vec<Reject>,
-    /// How many rejects of an earlier import it replays, by their codes.
-    pub replayed: BTreeMap<String, u64>,
+    pub rejects: Vec<Rejected>,
+    /// Where its records come from: its file, or those that the rejects name which it replays.
+    pub sources: Vec<Origin>,
+    /// The rejects that it replays.
+    pub replayed: Vec<Replayed>,
+    /// Records that were brought in before.
+    pub left_out: u64,
+}
+
+/// A record that gave no event.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// Which of the chunk's sources it is of.
+    pub source: u32,
+    /// How far its event got.
+    pub event: EventState,
+    /// Itself, with the reason.
+    pub reject: Reject,
+}
+
+/// A reject that is replayed.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// Which of the chunk's sources it is of.
+    pub source: u32,
+    /// Which record there.
+    pub ordinal: u64,
+    /// What it was refused for; `None` when it was not refused in this import.
+    pub standing: Option<Standing>,
 }
 
 /// Reads the chunks of one file.
@@ -79,6 +106,8 @@ pub struct ChunkReader<'a> {
     framing: Box<dyn Framing>,
     /// When the file is one of rejects: each record of it says where it came from.
     replay: Option<Replay<'a>>,
+    /// Records to leave out.
+    settled: Option<&'a Records>,
     applier: Option<Applier<'a>>,
     head: Head,
     cuts: Cuts,
@@ -103,16 +132,16 @@ impl<'a> ChunkReader<'a> {
         read_bytes: &Arc<AtomicU64>,
     ) -> Result<Self, FileError> {
         let (format, input) = file.format(plan, read_bytes)?;
-        let (framing, replay) = if plan.is_replay {
-            let lines = framing::json(input, at)?;
-            (lines, Some(Replay::new(plan)))
+        let framing = if plan.is_replay {
+            framing::json(input, at)?
         } else {
-            (format.open(input, at, &plan.options)?, None)
+            format.open(input, at, &plan.options)?
         };
         Ok(Self {
             source: Source::new(file.name(), format, plan)?,
             framing,
-            replay,
+            replay: None,
+            settled: None,
             applier: (!plan.rules.is_empty()).then(|| Applier::new(&plan.rules)),
             head: head.clone(),
             cuts: Cuts::default(),
@@ -128,6 +157,20 @@ impl<'a> ChunkReader<'a> {
     #[must_use]
     pub fn with_cuts(mut self, cuts: Cuts) -> Self {
         self.cuts = cuts;
+        self
+    }
+
+    /// The same for a file of rejects, of which so much is known.
+    #[must_use]
+    pub fn replaying(mut self, plan: &'a Plan, refusals: &'a Refusals) -> Self {
+        self.replay = Some(Replay::new(plan, refusals));
+        self
+    }
+
+    /// The same without some records.
+    #[must_use]
+    pub fn without(mut self, settled: &'a Records) -> Self {
+        self.settled = (!settled.is_empty()).then_some(settled);
         self
     }
 
@@ -180,7 +223,12 @@ impl<'a> ChunkReader<'a> {
             made_before: filling.made_before,
             generated: filling.generated,
             times: filling.times,
+            sources: match &self.replay {
+                Some(replay) => replay.origins(),
+                None => vec![self.source.origin()],
+            },
             replayed: filling.replayed,
+            left_out: filling.left_out,
             rejects: filling.rejects,
         }))
     }
@@ -193,19 +241,28 @@ impl<'a> ChunkReader<'a> {
         self.at = record.next;
         filling.records += 1;
         self.events.clear();
+        let ordinal = record.at.ordinal;
+        let is_settled = |settled: &Records| settled.contains(&self.source.file, ordinal);
+        if self.settled.is_some_and(is_settled) {
+            filling.left_out += 1;
+            return Ok(true);
+        }
         let mut source = &mut self.source;
-        let (mut at, mut raw, mut is_counted) = (record.at, record.raw, true);
-        let mut mapped = record.fault.map_or(Ok(()), Err);
+        let (mut at, mut raw, mut place) = (record.at, record.raw, 0);
+        let (mut mapped, mut before) = (record.fault.map_or(Ok(()), Err), EventState::None);
         let reject;
         if let (Some(replay), Ok(())) = (&mut self.replay, &mapped) {
             match replay.read(raw) {
-                Ok((found, from)) => {
-                    *filling.replayed.entry(found.code.clone()).or_default() += 1;
-                    is_counted = found.by == By::Mapping;
-                    at = found.position();
-                    source = from;
+                Ok((_, Known::Settled, _)) => {
+                    filling.left_out += 1;
+                    return Ok(true);
+                }
+                Ok((found, known, from)) => {
+                    before = filling.replay(&found, known, from);
+                    (at, place) = (found.position(), from);
                     reject = found;
                     raw = reject.raw.as_bytes();
+                    source = replay.source(from).unwrap_or(source);
                 }
                 Err(fault) => mapped = Err(fault),
             }
@@ -222,18 +279,24 @@ impl<'a> ChunkReader<'a> {
             cuts: self.cuts,
             head: &self.head,
             tallier: &mut self.tallier,
-            is_counted,
+            source: u32::try_from(place).unwrap_or(u32::MAX),
+            before,
+            is_written: false,
         };
         let written = mapped.and_then(|()| writer.record(at, raw, filling));
         if let Err(fault) = written {
+            let event = writer.reached();
             let reason = Reason {
                 by: By::Mapping,
                 code: fault.code,
                 field: fault.field.as_deref(),
                 message: &fault.message,
             };
-            let reject = Reject::new(&source.file, source.format.name(), at, raw, reason);
-            filling.rejects.push(reject);
+            filling.rejects.push(Rejected {
+                source: writer.source,
+                event,
+                reject: Reject::new(&source.file, source.format.name(), at, raw, reason),
+            });
         }
         Ok(true)
     }

@@ -1,7 +1,8 @@
 //! Events of records into the requests of a chunk.
 
-use super::Cuts;
+use super::{Cuts, Rejected, Replayed};
 use crate::ids::{Ids, Place};
+use crate::journal::{EventState, Known};
 use crate::reject::Reject;
 use crate::request::{Draft, Head, NewEvent, Request};
 use crate::rules::Applier;
@@ -28,8 +29,26 @@ pub(super) struct Filling {
     pub(super) made_before: Tally,
     pub(super) generated: Tally,
     pub(super) times: Option<(Micros, Micros)>,
-    pub(super) rejects: Vec<Reject>,
-    pub(super) replayed: BTreeMap<String, u64>,
+    pub(super) rejects: Vec<Rejected>,
+    pub(super) replayed: Vec<Replayed>,
+    pub(super) left_out: u64,
+}
+
+impl Filling {
+    /// Takes a reject in that is replayed; how far its event got before.
+    pub(super) fn replay(&mut self, reject: &Reject, known: Known, source: usize) -> EventState {
+        let standing = match known {
+            Known::Refused(standing) => Some(standing),
+            Known::Settled | Known::New => None,
+        };
+        let event = standing.as_ref().map_or(EventState::None, |it| it.event);
+        self.replayed.push(Replayed {
+            source: u32::try_from(source).unwrap_or(u32::MAX),
+            ordinal: reject.ordinal,
+            standing,
+        });
+        event
+    }
 }
 
 /// Writes the events of a record into requests.
@@ -41,8 +60,12 @@ pub(super) struct Writer<'a, 'rules> {
     pub(super) cuts: Cuts,
     pub(super) head: &'a Head,
     pub(super) tallier: &'a mut Tallier,
-    /// Whether its events were not counted before.
-    pub(super) is_counted: bool,
+    /// The place of the record's source among the chunk's.
+    pub(super) source: u32,
+    /// How far the record's event got before this.
+    pub(super) before: EventState,
+    /// Whether it was written, and so is accepted unless the server says no.
+    pub(super) is_written: bool,
 }
 
 impl Writer<'_, '_> {
@@ -80,6 +103,7 @@ impl Writer<'_, '_> {
                 uuid,
                 record: (!is_whole).then_some(raw),
                 at,
+                source: self.source,
                 counted: None,
             };
             is_skipped &= !self.event(event, new, name, raw, filling)?;
@@ -100,7 +124,7 @@ impl Writer<'_, '_> {
         let timestamp = event.timestamp.unwrap_or_default();
         let Some(applier) = self.applier.as_mut() else {
             let new = NewEvent {
-                counted: counted(event, timestamp),
+                counted: self.counted(event, timestamp),
                 ..new
             };
             self.put(new, timestamp, filling)?;
@@ -116,7 +140,7 @@ impl Writer<'_, '_> {
         let new = NewEvent {
             json: json.as_bytes(),
             record: Some(raw),
-            counted: counted(event, applied.timestamp),
+            counted: self.counted(event, applied.timestamp),
             ..new
         };
         self.put(new, applied.timestamp, filling)?;
@@ -124,15 +148,32 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
+    /// How far the record's event got now, if the server takes what it is sent.
+    pub(super) fn reached(&self) -> EventState {
+        if self.is_written {
+            EventState::Accepted
+        } else {
+            self.before
+        }
+    }
+
     fn count(&mut self, event: &Event, at: Micros, name: &[u8], filling: &mut Filling) {
         if event.generated {
             filling.generated.add(day(at), &name_of(name), 1);
             return;
         }
-        self.tallier.add(day(at), name);
-        if !self.is_counted {
-            filling.made_before.add(day(at), &name_of(name), 1);
+        self.is_written = true;
+        match self.before {
+            EventState::Accepted => return,
+            EventState::Made => filling.made_before.add(day(at), &name_of(name), 1),
+            EventState::None => {}
         }
+        self.tallier.add(day(at), name);
+    }
+
+    /// The day that an event is counted on, unless it was before.
+    fn counted(&self, event: &Event, at: Micros) -> Option<Day> {
+        (!event.generated && self.before != EventState::Accepted).then(|| day(at))
     }
 
     fn put(
@@ -162,10 +203,6 @@ impl Writer<'_, '_> {
         filling.bytes += draft.bytes().saturating_sub(before);
         Ok(())
     }
-}
-
-fn counted(event: &Event, at: Micros) -> Option<Day> {
-    (!event.generated).then(|| day(at))
 }
 
 fn day(at: Micros) -> Day {

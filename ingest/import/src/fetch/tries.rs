@@ -49,13 +49,14 @@ impl Tries {
             return Err(FetchError::Again { after, message });
         };
         let pause = after.unwrap_or(pause);
-        meter.waits(&format!(
+        let told = format!(
             "{what}: {}; try {} of {} in {}",
             message.trim_end_matches('.'),
             self.tried + 1,
             self.tries_max,
             HumanDuration(pause)
-        ));
+        );
+        meter.waits(&told, pause);
         tokio::time::sleep(pause).await;
         Ok(())
     }

@@ -7,11 +7,13 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `reading` | the threads that read |
+//! | `resend` | rejects that are sent again |
 //! | `sending` | the loop that sends |
 //! | `tracker` | which chunks are acknowledged, in the order of their file |
 
 mod order;
 mod reading;
+mod resend;
 mod sending;
 mod tracker;
 
@@ -20,12 +22,16 @@ use crate::files::SourceFile;
 use crate::journal::{ANY, Heading, Journal, Progress};
 use crate::meter::Meter;
 use crate::plan::Plan;
-use crate::reject::Rejects;
+use crate::reject::{Rejects, convert};
 use crate::request::Head;
 use crate::send::{Compression, Stop, Target};
-use crate::staging::Staging;
+use crate::staging::{LoadFolder, Staging};
 use anyhow::Context;
+use millrace_sources::Position;
+use reading::Known;
+use sending::Ended;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracker::Tracker;
@@ -44,6 +50,8 @@ pub struct Load {
     pub plan: Plan,
     /// The files.
     pub files: Vec<SourceFile>,
+    /// A file of rejects whose records are sent again, in place of files.
+    pub rejects: Option<PathBuf>,
     /// The folder that keeps how far it is.
     pub staging: Staging,
     /// Files that are read at once.
@@ -67,6 +75,8 @@ pub struct Outcome {
     pub broken: Vec<(String, String)>,
     /// Why it stopped, if it did.
     pub stop: Option<Stop>,
+    /// Records that were left out, as a resend had brought them in before.
+    pub left_out: u64,
 }
 
 /// Runs an import to its end, or to where it cannot go on.
@@ -74,42 +84,89 @@ pub struct Outcome {
 /// # Errors
 /// When it cannot begin, or the staging folder cannot be written.
 pub fn run(load: &Load, meter: &Arc<Meter>) -> anyhow::Result<Outcome> {
-    let folder = load.staging.load(&load.project_key)?;
-    let (journal, progress) = Journal::open(&folder.journal(), &heading(load))?;
-    let rejects = Rejects::open(&folder.rejects(), progress.sum.rejects_bytes)
-        .with_context(|| format!("cannot write {}", folder.rejects().display()))?;
     let target = Target::new(&load.url, load.compression)?;
-    let mut work = Vec::new();
-    for file in &load.files {
-        if let Some(at) = progress.of(file, load.plan.is_replay)? {
-            meter.expect(file.bytes);
-            work.push((file.clone(), at));
-        }
-    }
-    let work = order::by_time(work, &load.plan);
-    let queue = Mutex::new(VecDeque::from(work));
+    let folder = load.staging.load(&load.project_key);
+    folder.create()?;
+    let (journal, progress) = Journal::open(&folder.journal(), &heading(load))?;
+    let (rejects, bytes) = (folder.rejects(), progress.sum.rejects_bytes);
+    convert(&folder.packed_rejects(), &rejects, bytes)?;
+    let rejects = Rejects::open(&rejects, bytes, &folder.journal())?;
+    let sending = Sending {
+        load,
+        target,
+        meter,
+        folder: &folder,
+    };
     let mut tracker = Tracker::new(journal, rejects);
-    let head = Head::new(&load.project_key);
-    let compression = target.compression();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let ended = std::thread::scope(|scope| {
-        let (give, take) = tokio::sync::mpsc::channel(1);
-        for _ in 0..load.files_parallel.max(1) {
-            let give = give.clone();
-            let (queue, head) = (&queue, &head);
-            scope.spawn(move || reading::read(load, queue, head, compression, meter, &give));
+    let ended = match &load.rejects {
+        Some(rejects) => sending.resend(rejects, &mut tracker)?,
+        None => {
+            let mut work = Vec::new();
+            for file in &load.files {
+                work.extend(progress.of(file)?.map(|at| (file.clone(), at)));
+            }
+            sending.send(work, Known::Settled(&progress.settled), &mut tracker)?
         }
-        drop(give);
-        runtime.block_on(sending::send(load, target, take, &mut tracker, meter))
-    })?;
+    };
+    let left_out = tracker.left_out;
+    drop(tracker);
+    let progress = Journal::read(&folder.journal())?;
+    if progress.files.is_empty() {
+        folder.remove()?;
+    }
     Ok(Outcome {
-        progress: Journal::read(&folder.journal())?,
+        progress,
         broken: ended.broken,
         stop: ended.stop,
+        left_out,
     })
+}
+
+/// An import that sends.
+struct Sending<'a> {
+    load: &'a Load,
+    target: Target,
+    meter: &'a Arc<Meter>,
+    folder: &'a LoadFolder,
+}
+
+impl Sending<'_> {
+    /// Sends files, each from where it goes on.
+    fn send(
+        &self,
+        work: Vec<(SourceFile, Position)>,
+        known: Known<'_>,
+        tracker: &mut Tracker,
+    ) -> anyhow::Result<Ended> {
+        let (load, meter) = (self.load, self.meter);
+        work.iter().for_each(|(file, _)| meter.expect(file.bytes));
+        let work = order::by_time(work, &load.plan);
+        let queue = Mutex::new(VecDeque::from(work));
+        let head = Head::new(&load.project_key);
+        let compression = self.target.compression();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?;
+        std::thread::scope(|scope| {
+            let (give, take) = tokio::sync::mpsc::channel(1);
+            for _ in 0..load.files_parallel.max(1) {
+                let give = give.clone();
+                let (queue, head) = (&queue, &head);
+                scope.spawn(move || {
+                    reading::read(load, queue, known, head, compression, meter, &give);
+                });
+            }
+            drop(give);
+            runtime.block_on(sending::send(
+                load,
+                self.target.clone(),
+                take,
+                tracker,
+                meter,
+            ))
+        })
+    }
 }
 
 fn heading(load: &Load) -> Heading {
@@ -119,7 +176,7 @@ fn heading(load: &Load) -> Heading {
         url: load.url.clone(),
         project_key: load.project_key.clone(),
         source: [source.to_owned(), load.plan.project.clone()],
-        mapping: if load.plan.is_replay {
+        mapping: if load.rejects.is_some() {
             ANY.to_owned()
         } else {
             load.plan.digest.clone()

@@ -3,6 +3,7 @@
 use super::Load;
 use crate::chunk::{Chunk, ChunkReader};
 use crate::files::SourceFile;
+use crate::journal::{Records, Refusals};
 use crate::meter::Meter;
 use crate::request::{Head, Request};
 use crate::send::Compression;
@@ -19,12 +20,20 @@ pub(super) enum Read {
     /// A chunk of a file, with the bodies of its requests as they are sent.
     Chunk {
         file: SourceFile,
-        format: &'static str,
         chunk: Box<Chunk>,
         wires: Vec<Bytes>,
     },
     /// A file that cannot be read on. What was read of it before stays.
     Broken { file: SourceFile, message: String },
+}
+
+/// What is known of the records beforehand.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known<'a> {
+    /// Those that a resend brought in: they are left out.
+    Settled(&'a Records),
+    /// Those that were refused: the files are of rejects.
+    Refusals(&'a Refusals),
 }
 
 /// Files that wait, and where each goes on.
@@ -34,6 +43,7 @@ pub(super) type Queue = Mutex<VecDeque<(SourceFile, Position)>>;
 pub(super) fn read(
     load: &Load,
     queue: &Queue,
+    known: Known<'_>,
     head: &Head,
     compression: Compression,
     meter: &Meter,
@@ -49,6 +59,7 @@ pub(super) fn read(
         };
         let read = Reading {
             load,
+            known,
             head,
             compression,
             meter,
@@ -62,6 +73,7 @@ pub(super) fn read(
 
 struct Reading<'a> {
     load: &'a Load,
+    known: Known<'a>,
     head: &'a Head,
     compression: Compression,
     meter: &'a Meter,
@@ -86,10 +98,13 @@ impl Reading<'_> {
         let counter = self.meter.bytes_read();
         let before = counter.load(Ordering::Relaxed);
         let reader = ChunkReader::open(file, &self.load.plan, self.head, at, counter);
-        let mut reader = reader
+        let reader = reader
             .map_err(|error| error.to_string())?
             .with_cuts(self.load.cuts);
-        let format = reader.format().name();
+        let mut reader = match self.known {
+            Known::Settled(settled) => reader.without(settled),
+            Known::Refusals(refusals) => reader.replaying(&self.load.plan, refusals),
+        };
         // Files that are read as they lie count their positions.
         let is_plain = counter.load(Ordering::Relaxed) == before && file.bytes > 0;
         let mut offset = 0;
@@ -102,7 +117,6 @@ impl Reading<'_> {
             let file = file.clone();
             let read = Read::Chunk {
                 file,
-                format,
                 chunk: Box::new(chunk),
                 wires,
             };

@@ -56,10 +56,10 @@ pub(super) async fn send(
             read = take.recv(), if !is_read && waiting.is_empty() => match read {
                 None => is_read = true,
                 Some(Read::Broken { file, message }) => ended.broken.push((file.name(), message)),
-                Some(Read::Chunk { file, format, mut chunk, wires }) => {
+                Some(Read::Chunk { file, mut chunk, wires }) => {
                     meter.skipped(chunk.skipped);
                     meter.rejected(chunk.rejects.len() as u64);
-                    let ticket = tracker.begin(&file, format, &mut chunk);
+                    let ticket = tracker.begin(&file, &mut chunk);
                     let requests = chunk.requests.into_iter().zip(wires);
                     waiting.extend(requests.map(|(request, wire)| (ticket.clone(), request, wire)));
                 }

@@ -3,21 +3,28 @@
 //! Chunks of a file are acknowledged in any order and recorded in the file's: a chunk is recorded when all before it
 //! are. First its rejects are on the disk, then the line that says so.
 
+use crate::chunk::Chunk;
 use crate::files::SourceFile;
-use crate::journal::{Journal, Passed};
+use crate::journal::{EventState, Journal, Passed, Refused, Runs, Standing};
 use crate::reject::{By, Reason, Reject, Rejects};
+use crate::replay::Origin;
 use crate::send::Delivered;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
+
+/// A record of a chunk: the place of its source, and its ordinal there.
+type Key = (u32, u64);
 
 /// A chunk whose requests are under way.
 #[derive(Debug)]
 struct Underway {
     id: u64,
-    file: String,
-    format: &'static str,
+    sources: Vec<Origin>,
     requests_left: usize,
     passed: Passed,
-    rejects: Vec<Reject>,
+    replayed: HashMap<Key, Option<Standing>>,
+    /// The reject of each record that has one, and how far its event got.
+    rejects: BTreeMap<Key, (Reject, EventState)>,
 }
 
 /// Chunks under way, and the record of those that were acknowledged.
@@ -29,6 +36,8 @@ pub(super) struct Tracker {
     /// Acknowledged with all before them, and not recorded yet.
     ready: Vec<Underway>,
     next_id: u64,
+    /// Records that were left out as they were brought in before.
+    pub(super) left_out: u64,
 }
 
 /// The name of a chunk among those under way.
@@ -46,19 +55,14 @@ impl Tracker {
             files: HashMap::new(),
             ready: Vec::new(),
             next_id: 0,
+            left_out: 0,
         }
     }
 
     /// A chunk is on its way.
-    pub(super) fn begin(
-        &mut self,
-        file: &SourceFile,
-        format: &'static str,
-        chunk: &mut crate::chunk::Chunk,
-    ) -> Ticket {
+    pub(super) fn begin(&mut self, file: &SourceFile, chunk: &mut Chunk) -> Ticket {
         let name = file.name();
-        let rejects = std::mem::take(&mut chunk.rejects);
-        let mut passed = Passed {
+        let passed = Passed {
             file: name.clone(),
             file_bytes: file.bytes,
             next: chunk.next,
@@ -68,22 +72,25 @@ impl Tracker {
             made: chunk.made.without(&chunk.made_before),
             accepted: std::mem::take(&mut chunk.made),
             generated: std::mem::take(&mut chunk.generated),
-            replayed: std::mem::take(&mut chunk.replayed),
+            left_out: chunk.left_out,
             ..Passed::default()
         };
-        for reject in &rejects {
-            *passed.rejected.entry(reject.code.clone()).or_default() += 1;
-        }
+        let rejects = std::mem::take(&mut chunk.rejects).into_iter();
+        let rejects = rejects.map(|it| ((it.source, it.reject.ordinal), (it.reject, it.event)));
+        let replayed = std::mem::take(&mut chunk.replayed).into_iter();
         self.next_id += 1;
         let id = self.next_id;
         let underway = Underway {
             id,
-            file: name.clone(),
-            format,
+            sources: std::mem::take(&mut chunk.sources),
             requests_left: chunk.requests.len(),
             passed,
-            rejects,
+            replayed: replayed
+                .map(|it| ((it.source, it.ordinal), it.standing))
+                .collect(),
+            rejects: rejects.collect(),
         };
+        self.left_out += chunk.left_out;
         self.files
             .entry(name.clone())
             .or_default()
@@ -121,41 +128,97 @@ impl Tracker {
         if self.ready.is_empty() {
             return Ok(());
         }
-        let rejects: Vec<_> = self
-            .ready
+        let (mut rejects, mut passed) = (Vec::new(), Vec::new());
+        for mut chunk in self.ready.drain(..) {
+            chunk.conclude();
+            rejects.extend(chunk.rejects.into_values().map(|(reject, _)| reject));
+            passed.push(chunk.passed);
+        }
+        let rejects_bytes = self.rejects.append(&rejects)?;
+        passed
             .iter_mut()
-            .flat_map(|chunk| std::mem::take(&mut chunk.rejects))
-            .collect();
-        let bytes = self.rejects.append(&rejects)?;
-        let passed = self.ready.drain(..).map(|chunk| Passed {
-            rejects_bytes: bytes,
-            ..chunk.passed
-        });
-        self.journal.append(passed.collect())
+            .for_each(|it| it.rejects_bytes = rejects_bytes);
+        self.journal.append(passed)
+    }
+
+    /// Goes on with a file of rejects that was written anew.
+    pub(super) fn reopen(&mut self, rejects: &Path) -> anyhow::Result<()> {
+        self.rejects = Rejects::append_to(rejects)?;
+        Ok(())
+    }
+
+    /// Records that a file is begun anew, or done with.
+    pub(super) fn note(&mut self, file: &SourceFile, is_end: bool) -> anyhow::Result<()> {
+        self.journal.append(vec![Passed {
+            file: file.name(),
+            file_bytes: file.bytes,
+            is_end,
+            rejects_bytes: self.rejects.bytes(),
+            ..Passed::default()
+        }])
     }
 }
 
 impl Underway {
     fn refuse(&mut self, delivered: &Delivered) {
+        let is_counted = delivered.counted.is_some();
         if let Some((day, name)) = &delivered.counted {
             self.passed.accepted.remove(*day, name);
         }
+        let key = (delivered.source, delivered.at.ordinal);
+        if self.rejects.contains_key(&key) && !is_counted {
+            // The record is refused already, and what was made beside its event comes with it again.
+            return;
+        }
+        let Some(source) = self.sources.get(delivered.source as usize) else {
+            return;
+        };
         let refusal = &delivered.refusal;
-        let codes = &mut self.passed.rejected;
-        *codes.entry(refusal.code.clone()).or_default() += 1;
         let reason = Reason {
             by: By::Server,
             code: &refusal.code,
             field: refusal.field(),
             message: &refusal.detail,
         };
-        let reject = Reject::new(
-            &self.file,
-            self.format,
-            delivered.at,
-            &delivered.raw,
-            reason,
-        );
-        self.rejects.push(reject);
+        let (at, raw) = (delivered.at, &delivered.raw);
+        let reject = Reject::new(&source.file, source.format, at, raw, reason);
+        let event = if is_counted {
+            EventState::Made
+        } else {
+            EventState::Accepted
+        };
+        self.rejects.insert(key, (reject, event));
+    }
+
+    /// Sums up what became of its records.
+    fn conclude(&mut self) {
+        let mut lists: BTreeMap<(u32, &str, EventState), Runs> = BTreeMap::new();
+        for ((source, ordinal), (reject, event)) in &self.rejects {
+            let list = lists.entry((*source, &reject.code, *event)).or_default();
+            list.insert(*ordinal);
+            *self.passed.rejected.entry(reject.code.clone()).or_default() += 1;
+        }
+        let file = |source: u32| {
+            let origin = self.sources.get(source as usize);
+            origin.map(|origin| origin.file.clone()).unwrap_or_default()
+        };
+        self.passed.refused = lists
+            .into_iter()
+            .map(|((source, code, event), ordinals)| Refused {
+                file: file(source),
+                code: code.to_owned(),
+                event,
+                ordinals,
+            })
+            .collect();
+        for (key, standing) in &self.replayed {
+            if let Some(standing) = standing {
+                let code = standing.code.to_string();
+                *self.passed.replayed.entry(code).or_default() += 1;
+            }
+            if !self.rejects.contains_key(key) {
+                self.passed.settled.insert(&file(key.0), key.1);
+            }
+        }
     }
 }

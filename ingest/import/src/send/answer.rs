@@ -147,8 +147,7 @@ impl Answer {
 
 fn how_to_ask(message: &str) -> String {
     format!(
-        "{message}\nAsk the operator for more: `millrace migrations approve --team-id N --total-events N \
-         --events-per-minute N`. Then run the same command again: it goes on where it stopped"
+        "{message}\nAsk the operator for more, then run the same command again: it goes on where it stopped"
     )
 }
 

@@ -38,6 +38,8 @@ pub struct Stop {
 pub struct Delivered {
     /// Where its record is.
     pub at: Position,
+    /// In which of the chunk's sources.
+    pub source: u32,
     /// The record.
     pub raw: Vec<u8>,
     /// Why.
@@ -157,9 +159,9 @@ impl Deliverer {
             } else if self.last_success.get().elapsed() > self.patience {
                 return Err(self.out_of_patience(&message));
             }
-            self.meter.waits(&message);
-            self.gate
-                .failed(began, after.map_or(pause, |after| after.min(WAIT_MAX)));
+            let pause = after.map_or(pause, |after| after.min(WAIT_MAX));
+            self.meter.waits(&message, pause);
+            self.gate.failed(began, pause);
         }
     }
 
@@ -265,6 +267,7 @@ fn delivered(part: &Request, refusal: Refusal) -> Delivered {
     let Some(sent) = part.events.get(refusal.index) else {
         return Delivered {
             at: Position::default(),
+            source: 0,
             raw: Vec::new(),
             refusal,
             counted: None,
@@ -272,6 +275,7 @@ fn delivered(part: &Request, refusal: Refusal) -> Delivered {
     };
     Delivered {
         at: sent.at,
+        source: sent.source,
         raw: part.record(sent),
         counted: sent.counted.map(|day| (day, name_of(part.name(sent)))),
         refusal,

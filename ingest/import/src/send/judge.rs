@@ -124,6 +124,7 @@ mod tests {
                 uuid: None,
                 record: None,
                 at: Position::default(),
+                source: 0,
                 counted: None,
             });
         }

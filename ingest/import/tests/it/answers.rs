@@ -1,7 +1,6 @@
 //! What an import does with answers of every kind.
 
 use crate::server::{Answer, Asked, serve};
-use flate2::read::MultiGzDecoder;
 use millrace_import::chunk::Cuts;
 use millrace_import::files::find;
 use millrace_import::load::{Load, Outcome, run};
@@ -11,7 +10,6 @@ use millrace_import::reject::Reject;
 use millrace_import::staging::Staging;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -43,6 +41,7 @@ fn load(dir: &TempDir, url: &str, patience: Duration) -> Outcome {
         project_key: "phc_x".to_owned(),
         plan: Plan::default(),
         files: find(&[events(dir)]).unwrap(),
+        rejects: None,
         staging: Staging::open(&dir.path().join("staging")).unwrap(),
         files_parallel: 1,
         requests_parallel: 3,
@@ -221,9 +220,7 @@ fn every_event_that_is_refused_is_kept_though_the_server_lists_but_a_few() {
     assert_eq!(sum.rejected["odd_only"], EVENTS / 2);
     assert_eq!(stored.lock().unwrap().len() as u64, EVENTS / 2);
     let staging = Staging::open(&dir.path().join("staging")).unwrap();
-    let file = std::fs::File::open(staging.load("phc_x").unwrap().rejects()).unwrap();
-    let mut text = String::new();
-    MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let text = std::fs::read_to_string(staging.load("phc_x").rejects()).unwrap();
     let mut lines = Vec::new();
     for line in text.lines() {
         let reject: Reject = serde_json::from_str(line).unwrap();

@@ -14,4 +14,5 @@
 
 mod answers;
 mod fetching;
+mod resends;
 mod server;

@@ -2,6 +2,15 @@
 //!
 //! A line is appended and synced after the answers, never before, so what it says is true after any crash. Lines of a
 //! file follow one another without a gap. A line that a crash tore is no line.
+//!
+//! It also says which records were refused, and which of them a resend brought in: the file of rejects is people's to
+//! edit, and says nothing that is counted.
+
+mod records;
+mod refusals;
+
+pub use records::{Records, Runs};
+pub use refusals::{EventState, Known, Refusals, Refused, Standing};
 
 use crate::files::SourceFile;
 use crate::tally::Tally;
@@ -53,13 +62,41 @@ pub struct Passed {
     pub generated: Tally,
     /// Events of `made` that the server accepted.
     pub accepted: Tally,
-    /// Rejects by code, those of the mapping and those of the server.
+    /// Records that were refused by code, those of the mapping and those of the server.
     pub rejected: BTreeMap<String, u64>,
+    /// Which records these are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refused>,
     /// Rejects of earlier stretches that this one sent again, by code.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replayed: BTreeMap<String, u64>,
+    /// Which of these are refused no more.
+    #[serde(default, skip_serializing_if = "Records::is_empty")]
+    pub settled: Records,
+    /// Records that are not of `records` as they were counted when they were settled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// Length of the file of rejects with those of this stretch.
     pub rejects_bytes: u64,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde asks for"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Passed {
+    /// How far its file is with it.
+    fn at(&self) -> FileProgress {
+        FileProgress {
+            next: self.next,
+            is_end: self.is_end,
+            file_bytes: self.file_bytes,
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,8 +113,10 @@ pub struct Progress {
     pub heading: Option<Heading>,
     /// Where each file goes on.
     pub files: HashMap<String, FileProgress>,
-    /// The sum of all stretches.
+    /// The sum of all stretches, but for the records themselves.
     pub sum: Passed,
+    /// The records that a resend brought in, whatever their files say.
+    pub settled: Records,
 }
 
 /// How far a file is.
@@ -92,18 +131,15 @@ pub struct FileProgress {
 }
 
 impl Progress {
-    /// Where a file goes on; `None` when it is done. A file of rejects may have been mended since it was done.
+    /// Where a file goes on; `None` when it is done.
     ///
     /// # Errors
     /// When it is another file than it was.
-    pub fn of(&self, file: &SourceFile, is_replay: bool) -> anyhow::Result<Option<Position>> {
+    pub fn of(&self, file: &SourceFile) -> anyhow::Result<Option<Position>> {
         let name = file.name();
         let Some(known) = self.files.get(&name) else {
             return Ok(Some(Position::default()));
         };
-        if is_replay && known.is_end && known.file_bytes != file.bytes {
-            return Ok(Some(Position::default()));
-        }
         ensure!(
             known.file_bytes == file.bytes,
             "{name} has {} bytes and had {} when its import began. Put the old file back, or import the new one \
@@ -115,18 +151,12 @@ impl Progress {
     }
 
     fn add(&mut self, passed: &Passed) {
-        self.files.insert(
-            passed.file.clone(),
-            FileProgress {
-                next: passed.next,
-                is_end: passed.is_end,
-                file_bytes: passed.file_bytes,
-            },
-        );
+        self.files.insert(passed.file.clone(), passed.at());
+        self.settled.merge(&passed.settled);
         let sum = &mut self.sum;
         // A record that is replayed was counted before.
         let replayed: u64 = passed.replayed.values().sum();
-        sum.records += passed.records.saturating_sub(replayed);
+        sum.records += passed.records.saturating_sub(replayed + passed.left_out);
         for (code, count) in &passed.replayed {
             if let Some(known) = sum.rejected.get_mut(code) {
                 *known = known.saturating_sub(*count);
@@ -241,9 +271,18 @@ fn same(known: &Heading, wanted: &Heading, path: &Path) -> anyhow::Result<()> {
 /// What a journal says, and the bytes of its whole lines.
 fn read(path: &Path) -> anyhow::Result<(Progress, u64)> {
     let mut progress = Progress::default();
+    let whole_bytes = lines(path, |line| match line {
+        Line::Import(heading) => progress.heading = Some(heading),
+        Line::Passed(passed) => progress.add(&passed),
+    })?;
+    Ok((progress, whole_bytes))
+}
+
+/// Hands out the whole lines of a journal, and gives their bytes.
+fn lines(path: &Path, mut visit: impl FnMut(Line)) -> anyhow::Result<u64> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((progress, 0)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {}", path.display()));
         }
@@ -253,8 +292,7 @@ fn read(path: &Path) -> anyhow::Result<(Progress, u64)> {
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
         let (line, behind) = rest.split_at(end + 1);
         match serde_json::from_slice(line) {
-            Ok(Line::Import(heading)) => progress.heading = Some(heading),
-            Ok(Line::Passed(passed)) => progress.add(&passed),
+            Ok(line) => visit(line),
             // The last lines may be torn; one before others that are whole is damage.
             Err(_) if !behind.contains(&b'\n') => break,
             Err(error) => {
@@ -264,7 +302,7 @@ fn read(path: &Path) -> anyhow::Result<(Progress, u64)> {
         whole += line.len() as u64;
         rest = behind;
     }
-    Ok((progress, whole))
+    Ok(whole)
 }
 
 #[cfg(test)]
@@ -310,7 +348,7 @@ mod tests {
         let path = dir.path().join("journal");
         let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
         assert_eq!(
-            progress.of(&file("a", 100), false).unwrap(),
+            progress.of(&file("a", 100)).unwrap(),
             Some(Position::default())
         );
         journal.append(vec![passed("a", 10, false)]).unwrap();
@@ -324,20 +362,17 @@ mod tests {
             std::fs::write(&path, &whole[..length]).unwrap();
             let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
             assert_eq!(
-                progress.of(&file("a", 100), false).unwrap().unwrap().offset,
+                progress.of(&file("a", 100)).unwrap().unwrap().offset,
                 10,
                 "{length}"
             );
             journal.append(vec![passed("a", 15, false)]).unwrap();
             let progress = Journal::read(&path).unwrap();
-            assert_eq!(
-                progress.of(&file("a", 100), false).unwrap().unwrap().offset,
-                15
-            );
+            assert_eq!(progress.of(&file("a", 100)).unwrap().unwrap().offset, 15);
         }
         std::fs::write(&path, &whole).unwrap();
         let progress = Journal::read(&path).unwrap();
-        assert_eq!(progress.of(&file("a", 100), false).unwrap(), None);
+        assert_eq!(progress.of(&file("a", 100)).unwrap(), None);
         assert_eq!(progress.sum.accepted.total(), 3);
         assert_eq!(progress.sum.rejected["invalid_json"], 3);
     }
@@ -358,7 +393,7 @@ mod tests {
         let error = Journal::open(&path, &other).unwrap_err().to_string();
         assert!(error.contains("another project key"), "{error}");
         let progress = Journal::read(&path).unwrap();
-        let error = progress.of(&file("a", 99), false).unwrap_err().to_string();
+        let error = progress.of(&file("a", 99)).unwrap_err().to_string();
         assert!(error.contains("has 99 bytes and had 100"), "{error}");
     }
 

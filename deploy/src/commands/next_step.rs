@@ -1,0 +1,217 @@
+//! Commands that are printed to go on with: each carries what this one was given, so that it can be pasted as it stands.
+
+use clap::{Arg, ArgMatches, Command, parser::ValueSource};
+use std::borrow::Cow;
+
+/// The command line of this process.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Of the innermost command, with the settings that were given to any.
+    matches: ArgMatches,
+    root: Command,
+}
+
+impl Given {
+    /// Takes it as clap read it.
+    #[must_use]
+    pub fn new(root: Command, matches: &ArgMatches) -> Self {
+        let mut innermost = matches;
+        while let Some((_, inner)) = innermost.subcommand() {
+            innermost = inner;
+        }
+        Self {
+            matches: innermost.clone(),
+            root,
+        }
+    }
+
+    /// A command by its path, such as `import load`, with what of this command line it takes, too, but for options of
+    /// these names.
+    #[must_use]
+    pub fn command(&self, path: &str, without: &[&str]) -> String {
+        let mut command = Some(&self.root);
+        for name in path.split(' ') {
+            command = command.and_then(|command| command.find_subcommand(name));
+        }
+        let own = command.into_iter().flat_map(Command::get_arguments);
+        let settings = self.root.get_arguments().filter(|arg| arg.is_global_set());
+        let mut line = format!("millrace {path}");
+        let mut files = String::new();
+        for arg in own.filter(|arg| !arg.is_global_set()).chain(settings) {
+            if without.contains(&arg.get_id().as_str()) || !self.is_given(arg) {
+                continue;
+            }
+            let Some(name) = arg.get_long() else {
+                self.values(arg).for_each(|value| push(&mut files, &value));
+                continue;
+            };
+            if !arg.get_action().takes_values() {
+                line += &format!(" --{name}");
+                continue;
+            }
+            for value in self.values(arg) {
+                line += &format!(" --{name}");
+                push(&mut line, &value);
+            }
+        }
+        line + &files
+    }
+
+    fn is_given(&self, arg: &Arg) -> bool {
+        let id = arg.get_id().as_str();
+        self.matches.try_contains_id(id).is_ok()
+            && self.matches.value_source(id) == Some(ValueSource::CommandLine)
+    }
+
+    /// What an argument was given. Secrets are not printed; whoever gave them knows them.
+    fn values(&self, arg: &Arg) -> impl Iterator<Item = String> {
+        let secret = arg.is_hide_env_values_set().then(|| {
+            let names = arg.get_value_names().unwrap_or_default();
+            names
+                .first()
+                .map_or("SECRET", |name| name.as_str())
+                .to_owned()
+        });
+        let given = self.matches.get_raw(arg.get_id().as_str());
+        given.into_iter().flatten().map(move |value| {
+            let value = value.to_string_lossy().into_owned();
+            secret.clone().unwrap_or(value)
+        })
+    }
+}
+
+fn push(line: &mut String, value: &str) {
+    line.push(' ');
+    line.push_str(&quoted(value));
+}
+
+/// A word of a shell's command line.
+#[must_use]
+pub fn quoted(word: &str) -> Cow<'_, str> {
+    // What has a zero byte in it is no argument, and was none.
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    fn given(line: &[&str]) -> Given {
+        let command = cli::command();
+        let matches = command.clone().try_get_matches_from(line).unwrap();
+        Given::new(command, &matches)
+    }
+
+    #[test]
+    fn a_command_carries_what_both_take() {
+        let line = [
+            "millrace",
+            "--data-dir",
+            "other data",
+            "import",
+            "load",
+            "a.csv",
+            "it's.csv",
+            "--staging",
+            "st",
+            "--url",
+            "http://127.0.0.1:9",
+            "--project-key",
+            "phc_x",
+            "--mapping=map.toml",
+            "--parallel-files",
+            "3",
+            "--restart",
+            "--clickhouse-password",
+            "canary",
+            "--json",
+        ];
+        let given = given(&line);
+        let settings = "--data-dir 'other data' --clickhouse-password PASSWORD";
+        let table = [
+            (
+                "import load",
+                &["files", "restart", "json"][..],
+                format!(
+                    "millrace import load --staging st --mapping map.toml --url http://127.0.0.1:9 \
+                     --project-key phc_x --parallel-files 3 {settings}"
+                ),
+            ),
+            (
+                "import reconcile",
+                &["json"],
+                format!(
+                    "millrace import reconcile --staging st --mapping map.toml --url http://127.0.0.1:9 \
+                     --project-key phc_x {settings} a.csv \"it's.csv\""
+                ),
+            ),
+            (
+                "import report",
+                &[],
+                format!("millrace import report --staging st --json {settings}"),
+            ),
+            ("purge", &[], format!("millrace purge {settings}")),
+        ];
+        for (path, without, expected) in table {
+            assert_eq!(given.command(path, without), expected);
+        }
+    }
+
+    /// Values that each option of the commands takes, by its name for values.
+    fn value(arg: &Arg) -> String {
+        let possible = arg.get_possible_values();
+        if let Some(first) = possible.first() {
+            return first.get_name().to_owned();
+        }
+        let names = arg.get_value_names().unwrap_or_default();
+        let name = names.first().map_or("", |name| name.as_str());
+        match (arg.get_id().as_str(), name) {
+            ("since", _) => "2026-11-20T00:00:00Z",
+            (_, "N" | "N|N%" | "SECONDS" | "DAYS" | "COUNT") => "7",
+            (_, "ADDR") => "127.0.0.1:9",
+            (_, "SIZE" | "BYTES") => "7GiB",
+            (_, "FIELD=VALUE") => "a=b",
+            _ => "7",
+        }
+        .to_owned()
+    }
+
+    /// Options that are not there any more in the next command would be lost in silence: each is given alone, to each
+    /// command of the import, and stands in what that prints.
+    #[test]
+    fn every_option_of_an_import_is_carried_to_the_same_command() {
+        let root = cli::command();
+        let import = root.find_subcommand("import").unwrap();
+        let (mut count, stages) = (0, ["check", "load", "reconcile", "report"]);
+        for stage in stages {
+            let command = import.find_subcommand(stage).unwrap();
+            let settings = root.get_arguments().filter(|arg| arg.is_global_set());
+            for arg in command.get_arguments().chain(settings) {
+                let Some(name) = arg.get_long().filter(|name| *name != "help") else {
+                    continue;
+                };
+                let option = format!("--{name}");
+                let mut line = vec!["millrace", "import", stage, &option];
+                let value = value(arg);
+                if arg.get_action().takes_values() {
+                    line.push(&value);
+                }
+                let matches = root.clone().try_get_matches_from(&line);
+                let matches = matches.unwrap_or_else(|error| panic!("{line:?}: {error}"));
+                let given = Given::new(root.clone(), &matches);
+                let printed = given.command(&format!("import {stage}"), &[]);
+                let words = shlex::split(&printed).unwrap();
+                assert!(words.contains(&option), "{printed}");
+                let is_secret = arg.is_hide_env_values_set();
+                let is_there = words.contains(&value);
+                assert!(
+                    !arg.get_action().takes_values() || is_there != is_secret,
+                    "{printed}"
+                );
+                count += 1;
+            }
+        }
+        assert!(count > 100, "{count}");
+    }
+}

@@ -1,0 +1,399 @@
+//! Rejects sent again: mended or not, from the import's own file or a copy, in any order, with crashes in between. Whatever
+//! came before, each record is counted once, and stored once when it was taken.
+
+use crate::server::{Answer, Asked, serve};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use millrace_import::chunk::Cuts;
+use millrace_import::files::find;
+use millrace_import::journal::Journal;
+use millrace_import::load::{Load, Outcome, run};
+use millrace_import::meter::Meter;
+use millrace_import::plan::Plan;
+use millrace_import::reject::Reject;
+use millrace_import::staging::{LoadFolder, Staging};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const KEY: &str = "phc_x";
+
+/// What the server of a test has, and what is to happen to it next.
+#[derive(Default)]
+struct State {
+    /// Uuids by the number of the record.
+    stored: BTreeMap<u64, BTreeSet<String>>,
+    /// So many requests more are taken, all others end the import.
+    requests_left: Option<u32>,
+    /// The import is killed before it hears of the answer to the request in so many: its folder is what it is then.
+    killed_in: Option<u32>,
+    folder: PathBuf,
+    snapshot: Option<BTreeMap<String, Vec<u8>>>,
+}
+
+struct Stand {
+    dir: TempDir,
+    url: String,
+    state: Arc<Mutex<State>>,
+}
+
+/// A record: the server refuses what is `bad`, the mapping what has no time.
+fn record(number: u64, kind: Kind) -> Value {
+    let mut record =
+        json!({ "event": "a", "distinct_id": "b", "properties": { "number": number } });
+    match kind {
+        Kind::Good => record["timestamp"] = json!("2024-01-01"),
+        Kind::Timeless => {}
+        Kind::Bad => {
+            record["timestamp"] = json!("2024-01-01");
+            record["properties"]["bad"] = json!(true);
+        }
+    }
+    record
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Good,
+    Timeless,
+    Bad,
+}
+
+fn kind_of(number: u64) -> Kind {
+    [Kind::Good, Kind::Timeless, Kind::Bad, Kind::Good, Kind::Bad][number as usize % 5]
+}
+
+fn answer(state: &mut State, asked: &Asked) -> Answer {
+    if state.requests_left == Some(0) {
+        return (
+            403,
+            None,
+            json!({ "code": "payment_required", "detail": "No." }),
+        );
+    }
+    state.requests_left = state.requests_left.map(|left| left - 1);
+    let mut refused = Vec::new();
+    for (index, event) in asked.events().iter().enumerate() {
+        let properties = &event["properties"];
+        if properties["bad"] == true {
+            refused.push(
+                json!({ "index": index, "code": "bad", "detail": "It is bad.", "attr": null }),
+            );
+        } else {
+            let uuids = state
+                .stored
+                .entry(properties["number"].as_u64().unwrap())
+                .or_default();
+            uuids.insert(event["uuid"].as_str().unwrap().to_owned());
+        }
+    }
+    match state.killed_in {
+        Some(0) => {
+            state.killed_in = None;
+            state.snapshot = Some(contents(&state.folder));
+        }
+        left => state.killed_in = left.map(|left| left - 1),
+    }
+    let body = json!({ "status": "Ok", "rejected_count": refused.len(), "rejected": refused });
+    (200, None, body)
+}
+
+/// The files of a folder; the journal first, as it is written last.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let names = ["journal.ndjson", "rejects.ndjson", "resending.ndjson"];
+    let read = |name: &str| Some((name.to_owned(), std::fs::read(folder.join(name)).ok()?));
+    names.into_iter().filter_map(read).collect()
+}
+
+impl Stand {
+    fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        let url = serve(move |asked| answer(&mut shared.lock().unwrap(), asked));
+        let stand = Self { dir, url, state };
+        stand.state.lock().unwrap().folder = stand.rejects().parent().unwrap().to_owned();
+        stand
+    }
+
+    fn folder(&self) -> LoadFolder {
+        Staging::open(&self.path("staging")).unwrap().load(KEY)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn rejects(&self) -> PathBuf {
+        self.folder().rejects()
+    }
+
+    fn write(&self, name: &str, numbers: std::ops::Range<u64>) {
+        let lines = numbers.map(|number| format!("{}\n", record(number, kind_of(number))));
+        std::fs::write(self.path(name), lines.collect::<String>()).unwrap();
+    }
+
+    fn run(&self, files: &[&str], rejects: Option<&Path>) -> anyhow::Result<Outcome> {
+        let names = files
+            .iter()
+            .map(|name| self.path(name).to_string_lossy().into_owned());
+        let load = Load {
+            url: self.url.clone(),
+            project_key: KEY.to_owned(),
+            plan: Plan {
+                is_replay: rejects.is_some(),
+                ..Plan::default()
+            },
+            files: find(&names.collect::<Vec<_>>()).unwrap(),
+            rejects: rejects.map(Path::to_owned),
+            staging: Staging::open(&self.path("staging")).unwrap(),
+            files_parallel: 2,
+            requests_parallel: 3,
+            compression: None,
+            patience: Duration::ZERO,
+            cuts: Cuts {
+                chunk_records: 3,
+                request_events: 2,
+                ..Cuts::default()
+            },
+        };
+        let outcome = run(&load, &Arc::new(Meter::default()));
+        let mut state = self.state.lock().unwrap();
+        (state.requests_left, state.killed_in) = (None, None);
+        if let Some(snapshot) = state.snapshot.take() {
+            for path in ["journal.ndjson", "rejects.ndjson", "resending.ndjson"] {
+                // What is not there need not go.
+                let _ = std::fs::remove_file(state.folder.join(path));
+            }
+            for (name, bytes) in snapshot {
+                std::fs::write(state.folder.join(name), bytes).unwrap();
+            }
+        }
+        outcome
+    }
+
+    fn lines(&self, path: &Path) -> Vec<Reject> {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.collect()
+    }
+
+    /// Mends the rejects of a file by hand; those whose numbers are among these.
+    fn mend(&self, path: &Path, is_mended: impl Fn(u64) -> bool) {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let mend = |line: &str| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            let number = line["raw"]["properties"]["number"].as_u64().unwrap();
+            if is_mended(number) {
+                line["raw"] = record(number, Kind::Good);
+            }
+            format!("{line}\n")
+        };
+        std::fs::write(path, text.lines().map(mend).collect::<String>()).unwrap();
+    }
+
+    /// Holds what the journal counts against what the server has, and the file of rejects against both.
+    fn check(&self, records: u64, label: &str) {
+        let sum = Journal::read(&self.folder().journal()).unwrap().sum;
+        let state = self.state.lock().unwrap();
+        let stored = state.stored.len() as u64;
+        assert!(
+            state.stored.values().all(|uuids| uuids.len() == 1),
+            "{label}: stored twice"
+        );
+        let rejected: u64 = sum.rejected.values().sum();
+        let counts = (sum.records, sum.accepted.total(), rejected);
+        assert_eq!(counts, (records, stored, records - stored), "{label}");
+        let mut listed = BTreeSet::new();
+        for reject in self.lines(&self.rejects()) {
+            assert!(
+                reject.file.ends_with(".ndjson") && reject.format == "captured",
+                "{reject:?}"
+            );
+            let raw: Value = serde_json::from_str(&reject.raw).unwrap();
+            let number = raw["properties"]["number"].as_u64().unwrap();
+            assert!(listed.insert(number), "{label}: {number} is there twice");
+            assert!(
+                !state.stored.contains_key(&number),
+                "{label}: {number} was taken"
+            );
+        }
+        assert_eq!(listed.len() as u64, rejected, "{label}");
+    }
+}
+
+#[test]
+fn a_record_that_is_refused_again_stands_there_once_and_once_mended_is_gone() {
+    let stand = Stand::start();
+    stand.write("a.ndjson", 0..10);
+    stand.run(&["a.ndjson"], None).unwrap();
+    stand.check(10, "loaded");
+    let copy = stand.path("copy.ndjson.gz");
+    let mut packed = GzEncoder::new(std::fs::File::create(&copy).unwrap(), Compression::fast());
+    packed
+        .write_all(&std::fs::read(stand.rejects()).unwrap())
+        .unwrap();
+    packed.finish().unwrap();
+    stand.run(&[], Some(&copy)).unwrap();
+    stand.check(10, "a copy, not mended");
+    stand.mend(&stand.rejects(), |number| number % 2 == 0);
+    stand.run(&[], Some(&stand.rejects())).unwrap();
+    stand.check(10, "half of it mended");
+    let outcome = stand.run(&[], Some(&copy)).unwrap();
+    assert_eq!(outcome.left_out, 3);
+    stand.check(10, "the copy once more");
+    stand.mend(&stand.rejects(), |_| true);
+    stand.run(&[], Some(&stand.rejects())).unwrap();
+    stand.check(10, "all mended");
+    assert_eq!(std::fs::read(stand.rejects()).unwrap(), b"");
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_before_anything_is_sent() {
+    let stand = Stand::start();
+    stand.write("a.ndjson", 0..10);
+    stand.run(&["a.ndjson"], None).unwrap();
+    let text = std::fs::read_to_string(stand.rejects()).unwrap();
+    let first = text.lines().next().unwrap();
+    let other = first.replace("\"distinct_id\":\"b\"", "\"distinct_id\":\"c\"");
+    let table = [
+        (text.replacen("{\"file\"", "{file", 1), ":1 is no reject"),
+        (format!("{text}{first}\n"), ""),
+        (
+            format!("{text}{other}\n"),
+            "twice, and not the same, in its lines 1 and 7",
+        ),
+    ];
+    for (edited, needle) in table {
+        std::fs::write(stand.rejects(), &edited).unwrap();
+        let outcome = stand.run(&[], Some(&stand.rejects()));
+        if needle.is_empty() {
+            outcome.unwrap();
+            stand.check(10, "the same line twice");
+            continue;
+        }
+        let error = format!("{:#}", outcome.unwrap_err());
+        assert!(
+            error.contains(needle) && error.contains("nothing was sent"),
+            "{error}"
+        );
+        let left = std::fs::read_to_string(stand.rejects()).unwrap();
+        assert!(left.lines().count() + 1 >= edited.lines().count(), "{left}");
+    }
+}
+
+/// What a person does, or happens.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Loads a file; the server takes so many requests, or the import is killed in one.
+    Load(u8, Ending),
+    /// Mends some of the rejects where they are.
+    Mend(u64),
+    /// Copies the rejects as they are.
+    Copy,
+    /// Mends some of the copy.
+    MendCopy(u64),
+    /// Sends the rejects again, or the copy.
+    Resend(bool, Ending),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Whole,
+    Stopped(u32),
+    Killed(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let ending = || {
+        prop_oneof![
+            2 => Just(Ending::Whole),
+            1 => (0_u32..6).prop_map(Ending::Stopped),
+            2 => (0_u32..6).prop_map(Ending::Killed),
+        ]
+    };
+    prop_oneof![
+        2 => (0_u8..2, ending()).prop_map(|(file, ending)| Step::Load(file, ending)),
+        2 => (2_u64..5).prop_map(Step::Mend),
+        1 => Just(Step::Copy),
+        1 => (2_u64..5).prop_map(Step::MendCopy),
+        3 => (any::<bool>(), ending()).prop_map(|(own, ending)| Step::Resend(own, ending)),
+    ]
+}
+
+#[test]
+fn counts_are_right_after_loads_mends_and_resends_in_any_order() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 40,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let steps = proptest::collection::vec(step(), 1..9);
+    runner
+        .run(&steps, |steps| {
+            all_comes_in(&steps);
+            Ok(())
+        })
+        .unwrap();
+}
+
+fn all_comes_in(steps: &[Step]) {
+    let stand = Stand::start();
+    let files = ["a.ndjson", "b.ndjson"];
+    stand.write(files[0], 0..13);
+    stand.write(files[1], 13..31);
+    let copy = stand.path("copy.ndjson");
+    let end = |ending: Ending| {
+        let mut state = stand.state.lock().unwrap();
+        match ending {
+            Ending::Whole => {}
+            Ending::Stopped(after) => state.requests_left = Some(after),
+            Ending::Killed(after) => state.killed_in = Some(after),
+        }
+    };
+    for step in steps {
+        match step {
+            Step::Load(file, ending) => {
+                end(*ending);
+                stand.run(&[files[usize::from(*file)]], None).unwrap();
+            }
+            Step::Mend(of) => {
+                if whole(&stand.rejects()) {
+                    stand.mend(&stand.rejects(), |number| number % of == 0);
+                }
+            }
+            Step::MendCopy(of) => stand.mend(&copy, |number| number % of == 0),
+            Step::Copy => {
+                if whole(&stand.rejects()) {
+                    std::fs::copy(stand.rejects(), &copy).unwrap();
+                }
+            }
+            Step::Resend(own, ending) => {
+                let from = if *own { stand.rejects() } else { copy.clone() };
+                if from.exists() {
+                    end(*ending);
+                    stand.run(&[], Some(&from)).unwrap();
+                }
+            }
+        }
+    }
+    // In the end all is gone on with.
+    stand.run(&files, None).unwrap();
+    stand.run(&[], Some(&stand.rejects())).unwrap();
+    stand.check(31, "all loaded");
+    stand.mend(&stand.rejects(), |_| true);
+    stand.run(&[], Some(&stand.rejects())).unwrap();
+    stand.check(31, "all mended");
+    assert_eq!(stand.state.lock().unwrap().stored.len(), 31);
+}
+
+/// Whether no crash left a line without its end, which nobody would edit or copy.
+fn whole(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| bytes.is_empty() || bytes.ends_with(b"\n"))
+}
