@@ -114,6 +114,11 @@ pub trait Export: Send + Sync {
     /// How many parts may be asked for at once.
     fn parallel(&self) -> usize;
 
+    /// Names of what cannot be fetched, and is no part therefore.
+    fn left_out(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether a part that was begun can be gone on with, as long as its version is the same.
     fn is_resumable(&self) -> bool {
         false

@@ -3,6 +3,7 @@
 use super::{Common, OF_THIS_RUN};
 use crate::commands::Given;
 use crate::open;
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use indicatif::HumanBytes;
 use millrace_import::clickhouse::ClickHouse;
@@ -16,8 +17,12 @@ use millrace_sources::{
     MixpanelSettings, Transfer,
 };
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The most objects that are named when they are left out.
+const NAMED_MAX: usize = 10;
 
 /// What is fetched.
 #[derive(Clone, Debug, Subcommand)]
@@ -248,14 +253,29 @@ pub(super) fn run(command: &Command, given: &Given) -> anyhow::Result<()> {
     let watch = Watch::start("fetch", &meter, common.audience());
     let fetched = open::block_on(async {
         let export = command.export(&transfer, &meter).await?;
-        fetch(&*export, &staging, &transfer, &meter).await
+        let fetched = fetch(&*export, &staging, &transfer, &meter).await?;
+        anyhow::Ok((fetched, export.left_out()))
     });
     drop(watch);
-    tell(common, &fetched?, &staging.data(), given);
-    Ok(())
+    let (fetched, left_out) = fetched?;
+    tell(common, &fetched, &left_out, &staging.data(), given);
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    let named = left_out.iter().take(NAMED_MAX).map(String::as_str);
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match left_out.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let count = counted(left_out.len() as u64, "object");
+    bail!(
+        "{count} left out: {named}{more}. No request can ask for names with a part . or .. or a control character; \
+         copy them under other names and fetch again"
+    );
 }
 
-fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path, given: &Given) {
+fn tell(common: &Common, fetched: &Fetched, left_out: &[String], folder: &Path, given: &Given) {
     let Fetched {
         known,
         new,
@@ -265,6 +285,7 @@ fn tell(common: &Common, fetched: &Fetched, folder: &std::path::Path, given: &Gi
     if common.json {
         let result = json!({
             "parts_known": known, "parts_fetched": new, "parts_changed": changed, "bytes": bytes,
+            "left_out": left_out,
         });
         crate::print(&json!({ "stage": "fetch", "result": result }).to_string());
         return;

@@ -4,6 +4,7 @@ mod fetched;
 mod guide;
 mod killed;
 mod objects;
+mod odd_keys;
 mod shared_devices;
 mod stages;
 mod stores;

@@ -18,14 +18,14 @@ fn command(home: &Path, store: &Store, url: &str, args: &[&str]) -> Command {
     command
 }
 
-fn fetch(home: &Path, store: &Store, url: &str, prefix: &str, more: &[&str]) -> Output {
+pub fn fetch(home: &Path, store: &Store, url: &str, prefix: &str, more: &[&str]) -> Output {
     let prefix = format!("{}://exports/{prefix}", store.scheme);
     let args = [&["fetch", "objects", &prefix], more].concat();
     command(home, store, url, &args).output().unwrap()
 }
 
 /// What it says as JSON when it went well.
-fn fetched(home: &Path, store: &Store, url: &str, prefix: &str) -> Value {
+pub fn fetched(home: &Path, store: &Store, url: &str, prefix: &str) -> Value {
     let output = fetch(home, store, url, prefix, &["--json", "--silence", "1"]);
     assert!(output.status.success(), "{}: {output:?}", store.name);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -34,7 +34,7 @@ fn fetched(home: &Path, store: &Store, url: &str, prefix: &str) -> Value {
 }
 
 /// What it says to people when it fails.
-fn complaint(output: &Output) -> String {
+pub fn complaint(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!text.contains(SECRET), "{text}");
@@ -42,7 +42,7 @@ fn complaint(output: &Output) -> String {
 }
 
 /// The staged files.
-fn staged(home: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn staged(home: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(home.join("millrace-import/data")).unwrap();
     let file = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.unwrap().path();
@@ -52,7 +52,7 @@ fn staged(home: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(file).collect()
 }
 
-fn event(number: usize) -> Vec<u8> {
+pub fn event(number: usize) -> Vec<u8> {
     let event = serde_json::json!({
         "event": "moved", "distinct_id": format!("user {number}"), "timestamp": "2024-03-01T00:00:00Z",
         "properties": { "number": number },

@@ -1,6 +1,7 @@
 //! Which objects there are below a prefix, and what their files are called.
 
 use super::super::tries::Tries;
+use super::keys;
 use super::place::{Place, Wanted};
 use crate::meter::Meter;
 use anyhow::{anyhow, bail};
@@ -45,11 +46,11 @@ pub(super) async fn list(
     let mut parts: Vec<_> = objects
         .iter()
         .filter(|object| object.size > 0)
-        .filter(|object| !object.location.filename().is_none_or(is_hidden))
+        .filter(|object| !is_hidden(&keys::plain(object.location.as_ref())))
         .map(|object| part(object, folder))
         .collect();
     parts.sort_by(|one, other| one.from.cmp(&other.from));
-    if parts.is_empty() {
+    if parts.is_empty() && place.left_out().is_empty() {
         bail!(
             "there is nothing below {}; check the prefix. All names that begin so are meant with * at its end",
             place.url
@@ -104,7 +105,7 @@ impl Asking<'_> {
     async fn one(&self, key: &str) -> anyhow::Result<Option<ObjectMeta>> {
         let mut tries = Tries::new(TRIES_MAX);
         loop {
-            let path = Path::parse(key)?;
+            let path = Path::parse(keys::marked(key))?;
             let error = match self.transfer.head(self.place.store.head(&path)).await {
                 Ok(Ok(object)) => return Ok(Some(object)),
                 Ok(Err(Error::NotFound { .. })) => return Ok(None),
@@ -122,13 +123,14 @@ impl Asking<'_> {
     }
 }
 
-fn is_hidden(name: &str) -> bool {
-    name.starts_with('.')
+fn is_hidden(key: &str) -> bool {
+    let name = key.rsplit('/').next();
+    name.is_some_and(|name| name.starts_with('.'))
 }
 
 /// Staged files lie in one folder, so that folders become part of the name.
 fn part(object: &ObjectMeta, folder_bytes: usize) -> Part {
-    let key = object.location.to_string();
+    let key = keys::plain(object.location.as_ref());
     Part {
         name: name(key.get(folder_bytes..).unwrap_or(&key)),
         from: key,

@@ -6,11 +6,14 @@
 //! | `listing` | which objects there are |
 //! | `blame` | what a store's errors mean |
 //! | `http` | its requests by our client |
+//! | `keys`, `signing` | keys that the library has no paths for |
 
 mod blame;
 mod http;
+mod keys;
 mod listing;
 mod place;
+mod signing;
 
 use crate::meter::Meter;
 use async_trait::async_trait;
@@ -50,7 +53,7 @@ impl Objects {
             range: (begun_bytes > 0).then_some(GetRange::Offset(begun_bytes)),
             ..GetOptions::default()
         };
-        let path = Path::parse(&part.from)?;
+        let path = Path::parse(keys::marked(&part.from))?;
         self.place.store.get_opts(&path, options).await
     }
 }
@@ -96,6 +99,10 @@ impl Export for Objects {
 
     fn is_resumable(&self) -> bool {
         true
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.place.left_out()
     }
 
     async fn fetch(

@@ -2,6 +2,8 @@
 
 use super::blame;
 use super::http::Connector;
+use super::keys::Form;
+use super::signing::Signing;
 use anyhow::{anyhow, bail};
 use millrace_sources::FetchError;
 use object_store::aws::AmazonS3Builder;
@@ -54,6 +56,20 @@ impl Service {
         }
     }
 
+    /// How it writes what it lists.
+    fn form(self) -> Form {
+        match self {
+            Self::S3 | Self::Google => Form {
+                object: "Contents",
+                key: "Key",
+            },
+            Self::Azure => Form {
+                object: "Blob",
+                key: "Name",
+            },
+        }
+    }
+
     fn of(scheme: &str) -> Option<Self> {
         match scheme {
             "s3" | "s3a" => Some(Self::S3),
@@ -74,6 +90,7 @@ pub(super) struct Place {
     pub(super) wanted: Wanted,
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) lister: Arc<dyn PaginatedListStore>,
+    connector: Connector,
 }
 
 impl std::fmt::Debug for Place {
@@ -105,7 +122,8 @@ impl Place {
             Some(beginning) => Wanted::Beginning(beginning.to_owned()),
             None => Wanted::Below(key.trim_end_matches('/').to_owned()),
         };
-        let opened = open(service, &format!("{scheme}://{bucket}"), http);
+        let connector = Connector::new(http.clone(), service.form());
+        let opened = open(service, &format!("{scheme}://{bucket}"), &connector);
         let (store, lister) = opened.map_err(|error| {
             // What is above it says which library it was.
             let reason = error
@@ -123,7 +141,13 @@ impl Place {
             wanted,
             store,
             lister,
+            connector,
         })
+    }
+
+    /// Keys that were left out of what was listed, as nobody can ask for them.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        self.connector.left_out()
     }
 
     /// What an error of the store means, for those who asked for this.
@@ -134,35 +158,40 @@ impl Place {
 
 type Store = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
 
-fn open(service: Service, url: &str, http: &Client) -> object_store::Result<Store> {
-    let connector = Connector(http.clone());
+fn open(service: Service, url: &str, connector: &Connector) -> object_store::Result<Store> {
     // We try again ourselves, where those who watch can see it.
     let retry = RetryConfig {
         max_retries: 0,
         ..RetryConfig::default()
     };
     Ok(match service {
-        Service::S3 => both(
-            AmazonS3Builder::from_env()
-                .with_http_connector(connector)
+        Service::S3 => {
+            let store = AmazonS3Builder::from_env()
+                .with_http_connector(connector.clone())
                 .with_retry(retry)
                 .with_url(url)
-                .build()?,
-        ),
-        Service::Google => both(
-            GoogleCloudStorageBuilder::from_env()
-                .with_http_connector(connector)
+                .build()?;
+            connector.sign_with(Signing::S3(Arc::clone(store.credentials())));
+            both(store)
+        }
+        Service::Google => {
+            let store = GoogleCloudStorageBuilder::from_env()
+                .with_http_connector(connector.clone())
                 .with_retry(retry)
                 .with_url(url)
-                .build()?,
-        ),
-        Service::Azure => both(
-            MicrosoftAzureBuilder::from_env()
-                .with_http_connector(connector)
+                .build()?;
+            connector.sign_with(Signing::Google);
+            both(store)
+        }
+        Service::Azure => {
+            let store = MicrosoftAzureBuilder::from_env()
+                .with_http_connector(connector.clone())
                 .with_retry(retry)
                 .with_url(url)
-                .build()?,
-        ),
+                .build()?;
+            connector.sign_with(Signing::Azure(Arc::clone(store.credentials())));
+            both(store)
+        }
     })
 }
 
