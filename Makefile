@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 ENGINE := deploy/embedded/node_modules/.installed
+BROWSER := ingest/browser/bundle/manifest.tsv
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 AUDIT_VERSION := 0.22.2
@@ -26,21 +27,21 @@ MAX_LEN ?= $(or $(MAX_LEN_$(TARGET)),2048)
 ## Use
 
 .PHONY: run
-run: $(ENGINE) ## Build and start everything on this machine
+run: $(ENGINE) $(BROWSER) ## Build and start everything on this machine
 	cargo run --release -- serve
 
 .PHONY: build
-build: ## Build the release binary: target/release/millrace
+build: $(BROWSER) ## Build the release binary: target/release/millrace
 	cargo build --release
 
 ## Test
 
 .PHONY: test
-test: $(ENGINE) test-setup ## Set up what tests need and run every test
+test: $(ENGINE) $(BROWSER) test-setup ## Set up what tests need and run every test
 	cargo test --workspace --all-features --no-fail-fast
 
 .PHONY: test-setup
-test-setup: $(ENGINE) ## Install what tests need beside Rust: PostgreSQL, Python and Node clients
+test-setup: $(ENGINE) $(BROWSER) ## Install what tests need beside Rust: PostgreSQL, Chromium, Python and Node clients
 	deploy/test-setup.sh
 
 .PHONY: torture
@@ -146,7 +147,7 @@ bench-check: ## Count instructions of the hot path and compare; UPDATE=1 writes 
 .PHONY: clean
 clean: ## Remove what was built; data stays
 	cargo clean
-	rm -rf deploy/embedded/node_modules .test-env
+	rm -rf deploy/embedded/node_modules ingest/browser/node_modules ingest/browser/bundle/* .test-env
 
 .PHONY: help
 help:
@@ -156,3 +157,8 @@ $(ENGINE): deploy/embedded/package-lock.json
 	@echo "Fetching the embedded ClickHouse (178 MB), once"
 	npm ci --prefix deploy/embedded --no-audit --no-fund --silent
 	@touch $@
+
+$(BROWSER): ingest/browser/package-lock.json ingest/browser/pack.mjs
+	@echo "Fetching posthog-js for pages (10 MB), once"
+	npm ci --prefix ingest/browser --no-audit --no-fund --silent
+	node ingest/browser/pack.mjs

@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# PostgreSQL's programs, Python's venv, curl, strace, two proxies, libfaketime, XFS: from the
-# system's packages.
+# PostgreSQL's programs, Python's venv, curl, strace, two proxies, libfaketime, XFS, a browser: from
+# the system's packages.
 packages=()
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || packages+=(postgresql)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
@@ -15,6 +15,11 @@ for proxy in haproxy nginx; do
 done
 command -v faketime >/dev/null || packages+=(faketime)
 [[ -x /usr/sbin/mkfs.xfs ]] || command -v mkfs.xfs >/dev/null || packages+=(xfsprogs)
+browser=
+for name in chromium chromium-browser google-chrome; do
+    command -v "$name" >/dev/null && browser=$name
+done
+[[ $browser ]] || packages+=(chromium)
 promtool=.test-env/prometheus/promtool
 needs_promtool=
 [[ -x $promtool ]] || command -v promtool >/dev/null || needs_promtool=promtool

@@ -108,8 +108,8 @@ pub fn clock_behind(seconds: i64) {
 }
 
 /// Statuses that we answer with, for the table of counters.
-const STATUSES: [u16; 17] = [
-    200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415, 429, 431, 500, 501, 503, 0,
+const STATUSES: [u16; 18] = [
+    200, 204, 304, 400, 401, 403, 404, 405, 408, 413, 414, 415, 429, 431, 500, 501, 503, 0,
 ];
 
 /// A stage of a request.

@@ -64,6 +64,11 @@ impl Server {
     /// When the address cannot be listened on, or a thread cannot be made.
     pub fn start(config: ServerConfig, deps: Deps) -> Result<Self, StartError> {
         metrics::describe();
+        if millrace_browser::version().is_none() {
+            tracing::info!(
+                "built without posthog-js: pages cannot load it from here; `make build` builds it in"
+            );
+        }
         let workers = config.workers.max(1);
         let listeners = listen(config.addr, workers)?;
         let failed = |source| StartError::Listen {

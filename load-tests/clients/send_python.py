@@ -1,9 +1,9 @@
 """Sends events with the real posthog package and prints what it sent.
 
-    python send_python.py URL KEY COUNT [historical]
+    python send_python.py URL KEY COUNT [historical|ai]
 
-Works with posthog 7.91.1 (requirements.txt) and 3.25.0 (requirements-old.txt), whose signatures
-differ. Prints a JSON list of {uuid, event, distinct_id, timestamp, properties}; properties are the
+`ai` sends them by capture_ai, which 7.91.1 has. Works with posthog 7.91.1 (requirements.txt) and
+3.25.0 (requirements-old.txt), whose signatures differ. Prints a JSON list of {uuid, event, distinct_id, timestamp, properties}; properties are the
 ones given to the SDK, which adds its own ($lib and such). Exits with 1 if the SDK reported an error.
 """
 
@@ -39,12 +39,14 @@ def event(index, start):
     }
 
 
-def capture(client, sent):
+def capture(client, sent, is_ai):
     """Queues an event, with whichever signature this version has."""
     fields = {name: sent[name] for name in ("timestamp", "uuid")}
     # The SDK adds its own properties to the dictionary it is given.
     fields["properties"] = dict(sent["properties"])
-    if int(posthog.VERSION.split(".")[0]) >= 6:
+    if is_ai:
+        client.capture_ai(sent["event"], distinct_id=sent["distinct_id"], **fields)
+    elif int(posthog.VERSION.split(".")[0]) >= 6:
         client.capture(sent["event"], distinct_id=sent["distinct_id"], **fields)
     else:
         client.capture(sent["distinct_id"], sent["event"], **fields)
@@ -64,7 +66,7 @@ def main(url, key, count, mode="live"):
     start = datetime.now(timezone.utc) - count * STEP - (HISTORICAL_AGE if historical else timedelta())
     events = [event(index, start) for index in range(count)]
     for sent in events:
-        capture(client, sent)
+        capture(client, sent, mode == "ai")
     client.shutdown()
     if errors:
         sys.exit("\n".join(errors))
@@ -73,5 +75,5 @@ def main(url, key, count, mode="live"):
 
 if __name__ == "__main__":
     if len(sys.argv) not in (4, 5):
-        sys.exit("usage: python send_python.py URL KEY COUNT [historical]")
+        sys.exit("usage: python send_python.py URL KEY COUNT [historical|ai]")
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

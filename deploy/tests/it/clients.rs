@@ -122,6 +122,13 @@ fn the_python_sdk_loses_nothing() {
 }
 
 #[test]
+fn the_python_sdk_loses_no_event_of_a_language_model() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(dir.path());
+    assert_stored(&server, &python(&server, "ai"), "ai");
+}
+
+#[test]
 fn the_node_sdk_loses_nothing() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());

@@ -18,6 +18,7 @@ mod alerts;
 mod away;
 mod backup;
 mod backup_parts;
+mod browser;
 mod clients;
 mod clock;
 mod commands;

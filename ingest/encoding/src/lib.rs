@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `unwrap` | [`Unwrapper`]: which encodings a body has, one inside the other |
 //! | `form` | the field of a form that is the payload |
+//! | `multipart` | [`Boundary`]: one event in parts |
 //! | `decoder` | [`Encoding`], and [`Decoder`], which takes one off |
 //! | `deflate`, `zstd`, `brotli`, `base64`, `lz64` | each encoding |
 //! | `buffers` | buffers that are used again |
@@ -20,12 +21,14 @@ mod decoder;
 mod deflate;
 mod form;
 mod lz64;
+mod multipart;
 mod unwrap;
 mod zstd;
 
 pub use buffers::{Buffers, Whole};
 pub use decoder::{DecodeError, Decoder, Encoding};
 pub use form::unescaped;
+pub use multipart::Boundary;
 pub use unwrap::{Hints, Unwrapper};
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use base64::Engine;
 use bytes::Bytes;
-use millrace_encoding::{Buffers, DecodeError, Decoder, Encoding, Hints, Unwrapper, Whole};
+use millrace_encoding::{
+    Boundary, Buffers, DecodeError, Decoder, Encoding, Hints, Unwrapper, Whole,
+};
 use std::cell::RefCell;
 use std::io::{Read, Write};
 
@@ -48,7 +50,7 @@ pub fn body(data: &[u8]) {
     });
 }
 
-/// The whole way of a body: form, `data`, encodings one inside the other.
+/// The whole way of a body: form, parts, `data`, encodings one inside the other.
 fn as_sent(core: &Core, data: &[u8], choice: usize, encodings: usize) {
     let hints = Hints {
         content_encoding: ENCODINGS[encodings % 7],
@@ -56,13 +58,18 @@ fn as_sent(core: &Core, data: &[u8], choice: usize, encodings: usize) {
         form: choice & 1 == 1,
     };
     let in_query = choice & 2 == 2;
+    let in_parts = choice & 8 == 8;
     let run = |buffers: &Buffers, decoder: &RefCell<Decoder>| {
         let unwrapper = Unwrapper {
             buffers,
             decoder,
             bytes_max: BYTES_MAX,
         };
-        if in_query {
+        if in_parts {
+            let sent = Whole::Frame(Bytes::copy_from_slice(data));
+            let boundary = Boundary::of(Some(b"multipart/form-data; boundary=b"));
+            unwrapper.parts(sent, hints, boundary.unwrap(), Some("key"))
+        } else if in_query {
             unwrapper.data(data, hints.compression)
         } else {
             let sent = Whole::Frame(Bytes::copy_from_slice(data));
@@ -72,6 +79,9 @@ fn as_sent(core: &Core, data: &[u8], choice: usize, encodings: usize) {
     let used = run(&core.buffers, &core.decoder);
     if let Ok(used) = &used {
         assert!(used.len() <= BYTES_MAX.max(data.len()));
+        if in_parts {
+            serde_json::from_slice::<serde::de::IgnoredAny>(used).unwrap();
+        }
     }
     if choice & 4 == 4 {
         let fresh = run(&Buffers::default(), &RefCell::default());

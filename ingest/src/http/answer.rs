@@ -18,7 +18,7 @@ use uuid::Uuid;
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const JAVASCRIPT: HeaderValue = HeaderValue::from_static("application/javascript");
+const JAVASCRIPT: HeaderValue = HeaderValue::from_static("application/javascript; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// What a body is.

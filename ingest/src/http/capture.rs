@@ -36,6 +36,8 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         Lane::Live
     };
     let key = match protocol {
+        // An event in parts has its key in the head, or in itself.
+        Protocol::V0 if call.route == Route::Ai => bearer(call.head.authorization),
         Protocol::V0 => None,
         Protocol::V1 { key, .. } => Some(key),
     };

@@ -19,7 +19,8 @@ const FLAGS: &str = concat!(
     r#""elementsChainAsString":true,"analytics":{"endpoint":"/i/v0/e/"}}"#
 );
 
-/// What `/array/<token>/config` says after the token.
+/// What `/array/<token>/config` says after the token. Nothing of surveys: told that they are off,
+/// posthog-js loads their script all the same, for pages that show some by themselves.
 const CONFIG: &str = concat!(
     r#""supportedCompression":["gzip","gzip-js"],"hasFeatureFlags":false,"#,
     r#""captureDeadClicks":false,"capturePerformance":{"network_timing":false,"web_vitals":false},"#,
@@ -27,13 +28,17 @@ const CONFIG: &str = concat!(
     r#""analytics":{"endpoint":"/i/v0/e/"},"elementsChainAsString":true,"#,
     r#""errorTracking":{"autocaptureExceptions":false,"suppressionRules":[]},"#,
     r#""logs":{"captureConsoleLogs":false},"sessionRecording":false,"heatmaps":false,"#,
-    r#""surveys":false,"productTours":false,"conversations":false,"defaultIdentifiedOnly":true,"#,
+    r#""productTours":false,"conversations":false,"defaultIdentifiedOnly":true,"#,
     r#""siteApps":[],"isAuthenticated":false,"toolbarParams":{}}"#
 );
 
-/// The answer to `/flags` and `/decide`.
-pub fn flags() -> Answer {
-    Answer::ok_static(FLAGS)
+/// The answer to what needs none: no flag to `/flags` and `/decide`; thanks to `/s`, whose
+/// recordings nobody keeps.
+pub fn quiet(route: Route) -> Answer {
+    Answer::ok_static(match route {
+        Route::Replay => r#"{"status":"Ok"}"#,
+        _ => FLAGS,
+    })
 }
 
 /// The answer to `/array/<token>/config` and `config.js`; the script puts the same object where
@@ -65,7 +70,7 @@ mod tests {
 
     #[test]
     fn no_flag_is_on_and_no_quota_is_named() {
-        let value: Value = serde_json::from_slice(&flags().body).unwrap();
+        let value: Value = serde_json::from_slice(&quiet(Route::Flags).body).unwrap();
         assert_eq!(value["featureFlags"], serde_json::json!({}));
         assert_eq!(value["flags"], serde_json::json!({}));
         assert_eq!(
@@ -84,6 +89,7 @@ mod tests {
         assert_eq!(value["token"], "phc_x");
         assert_eq!(value["analytics"]["endpoint"], "/i/v0/e/");
         assert_eq!(value["hasFeatureFlags"], false);
+        assert_eq!(value.get("surveys"), None);
     }
 
     #[test]

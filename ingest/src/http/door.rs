@@ -81,7 +81,8 @@ impl<'a> Plain<'a> {
         let is_asking = ["dry_run", "historical"]
             .iter()
             .any(|it| query.contains(it));
-        if route.kind() != Kind::Capture || is_asking || query.contains('%') {
+        let is_batch = route.kind() == Kind::Capture || route == Route::AiBatch;
+        if !is_batch || is_asking || query.contains('%') {
             return None;
         }
         let (mut hosts, mut length, mut origin, mut is_kept) = (0, None, None, true);
@@ -181,6 +182,7 @@ mod tests {
                 format!("{host}{long}"),
                 false,
             ),
+            ("POST /i/v0/ai/batch/", format!("{host}{long}"), true),
             ("GET /batch/", format!("{host}{long}"), false),
         ];
         for (line, fields, plain) in table {

@@ -7,6 +7,7 @@
 //! | `imports` | whether an import may be stored |
 //! | `capture`, `report` | store it, and say what became of it |
 //! | `door`, `letter` | who is sent away unread, and what they are told |
+//! | `scripts` | posthog-js for pages |
 //! | `courtesy`, `cors`, `answer` | everything else that is answered, and how |
 
 mod answer;
@@ -22,6 +23,7 @@ mod payload;
 mod query;
 mod report;
 mod route;
+mod scripts;
 
 pub use answer::Answer;
 pub use route::Route;
@@ -147,13 +149,13 @@ async fn answer(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError
     match (kind, &call.parts.method) {
         (Kind::Unknown, _) => Ok(Answer::not_found()),
         (_, &Method::OPTIONS) => Ok(cors::preflight(&call.head, kind.allow())),
-        (Kind::Capture, &Method::POST | &Method::GET) | (Kind::V1, &Method::POST) => {
+        (Kind::Capture, &Method::POST | &Method::GET) | (Kind::V1 | Kind::Ai, &Method::POST) => {
             capture::capture(call, body).await
         }
         (Kind::Courtesy, &Method::POST) => {
             call.step_aside();
             skim(call, body).await?;
-            Ok(courtesy::flags())
+            Ok(courtesy::quiet(call.route))
         }
         (Kind::Page, &Method::GET | &Method::HEAD) => Ok(page(call)),
         _ => Ok(Answer::method_not_allowed(
@@ -197,6 +199,7 @@ fn page(call: &Call<'_>) -> Answer {
     let readiness = &call.core.shared.deps.readiness;
     match call.route {
         Route::Config | Route::ConfigJs => courtesy::config(call.route, call.parts.uri.path()),
+        Route::ArrayJs | Route::Static => scripts::script(call.route, call.parts),
         Route::Ready => health::ready(readiness),
         Route::Live => health::live(),
         _ => Answer::new(

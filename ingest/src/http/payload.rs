@@ -1,23 +1,27 @@
 //! From what was sent to the JSON that was meant.
 
-use super::Call;
 use super::body::{declared, gather, overloaded};
 use super::capture::refused;
 use super::query::Query;
+use super::{Call, Route};
 use crate::budget::Share;
 use crate::core::Core;
 use crate::edge::Conn;
 use crate::metrics::Stage;
 use crate::turns::{Flow, REQUEST_BYTES, Turn};
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
 use hyper::body::Incoming;
-use millrace_encoding::{Encoding, Hints, Unwrapper, Whole};
+use millrace_encoding::{Boundary, Encoding, Hints, Unwrapper, Whole};
 use millrace_parse::{ApiError, KeyLookup};
 use millrace_rows::Lane;
 
 /// Bytes of a key that is looked for.
 const KEY_BYTES_MAX: usize = 128;
+/// Bytes of an event in parts, in events of the largest size: a larger one is refused by itself, and kept
+/// with those that were, but nobody's mistake is to cost as much as a batch may.
+const PARTS_PER_EVENT_MAX: usize = 4;
 
 /// A body as JSON, and what it holds until the request is answered.
 pub struct Payload {
@@ -39,6 +43,7 @@ pub async fn read(
     body: &mut Incoming,
 ) -> Result<Payload, ApiError> {
     let core = call.core;
+    let boundary = boundary(call)?;
     let hints = Hints {
         content_encoding: content_encoding(call)?,
         compression: Encoding::named(query.compression.as_deref())?,
@@ -70,13 +75,19 @@ pub async fn read(
         .await
         .ok_or_else(|| overloaded(core))?;
     let started = call.now();
-    let unwrapper = Unwrapper {
+    let limits = &core.shared.config.limits;
+    let mut unwrapper = Unwrapper {
         buffers: &core.buffers,
         decoder: &core.decoder,
-        bytes_max: core.shared.config.limits.decoded_bytes_max,
+        bytes_max: limits.decoded_bytes_max,
     };
-    let json = match &query.data {
-        Some(data) if sent.is_empty() => unwrapper.data(data, hints.compression)?,
+    let json = match (&query.data, boundary) {
+        (_, Some(boundary)) => {
+            let bytes_max = limits.parse.event_bytes_max * PARTS_PER_EVENT_MAX;
+            unwrapper.bytes_max = unwrapper.bytes_max.min(bytes_max);
+            unwrapper.parts(sent, hints, boundary, key)?
+        }
+        (Some(data), None) if sent.is_empty() => unwrapper.data(data, hints.compression)?,
         _ => unwrapper.body(sent, hints)?,
     };
     call.took(Stage::Decode, started);
@@ -156,6 +167,15 @@ fn key_of(body: &[u8]) -> Option<&[u8]> {
     let start = rest.get(..rest.len().min(KEY_BYTES_MAX))?;
     let key = start.get(..memchr::memchr(b'"', start)?)?;
     (!key.is_empty()).then_some(key)
+}
+
+/// Of a body in parts.
+fn boundary(call: &Call<'_>) -> Result<Option<Boundary>, ApiError> {
+    if call.route != Route::Ai {
+        return Ok(None);
+    }
+    let content_type = call.parts.headers.get(CONTENT_TYPE);
+    Boundary::of(content_type.map(HeaderValue::as_bytes)).map(Some)
 }
 
 fn content_encoding(call: &Call<'_>) -> Result<Encoding, ApiError> {

@@ -17,14 +17,24 @@ pub enum Route {
     Engage,
     /// `/i/v1/analytics/events`, the per-event protocol.
     V1,
+    /// `/i/v0/ai/batch`, which is `/batch` for events of language models.
+    AiBatch,
+    /// `/i/v0/ai`, one of these events in parts.
+    Ai,
     /// `/flags`.
     Flags,
     /// `/decide`.
     Decide,
+    /// `/s`, session replay.
+    Replay,
     /// `/array/<token>/config`.
     Config,
     /// `/array/<token>/config.js`.
     ConfigJs,
+    /// `/array/<token>/array.js`.
+    ArrayJs,
+    /// `/static/…`.
+    Static,
     /// `/`.
     Root,
     /// `/_health/live`.
@@ -42,6 +52,8 @@ pub enum Kind {
     Capture,
     /// Takes events by the per-event protocol.
     V1,
+    /// Takes events of language models.
+    Ai,
     /// Answers POST with something harmless.
     Courtesy,
     /// Answers GET and HEAD.
@@ -64,11 +76,15 @@ impl Route {
             "/track" => Self::Track,
             "/engage" => Self::Engage,
             "/i/v1/analytics/events" => Self::V1,
+            "/i/v0/ai/batch" => Self::AiBatch,
+            "/i/v0/ai" => Self::Ai,
             "/flags" => Self::Flags,
             "/decide" => Self::Decide,
+            "/s" => Self::Replay,
             "" => Self::Root,
             "/_health/live" => Self::Live,
             "/_health/ready" => Self::Ready,
+            other if other.starts_with("/static/") => Self::Static,
             other => Self::of_array(other),
         }
     }
@@ -84,6 +100,7 @@ impl Route {
             _ if token.is_empty() => Self::Unknown,
             "config" => Self::Config,
             "config.js" => Self::ConfigJs,
+            "array.js" => Self::ArrayJs,
             _ => Self::Unknown,
         }
     }
@@ -103,10 +120,15 @@ impl Route {
             Self::Track => "/track",
             Self::Engage => "/engage",
             Self::V1 => "/i/v1/analytics/events",
+            Self::AiBatch => "/i/v0/ai/batch",
+            Self::Ai => "/i/v0/ai",
             Self::Flags => "/flags",
             Self::Decide => "/decide",
+            Self::Replay => "/s",
             Self::Config => "/array/config",
             Self::ConfigJs => "/array/config.js",
+            Self::ArrayJs => "/array/array.js",
+            Self::Static => "/static",
             Self::Root => "/",
             Self::Live => "/_health/live",
             Self::Ready => "/_health/ready",
@@ -121,8 +143,15 @@ impl Route {
                 Kind::Capture
             }
             Self::V1 => Kind::V1,
-            Self::Flags | Self::Decide => Kind::Courtesy,
-            Self::Config | Self::ConfigJs | Self::Root | Self::Live | Self::Ready => Kind::Page,
+            Self::AiBatch | Self::Ai => Kind::Ai,
+            Self::Flags | Self::Decide | Self::Replay => Kind::Courtesy,
+            Self::Config
+            | Self::ConfigJs
+            | Self::ArrayJs
+            | Self::Static
+            | Self::Root
+            | Self::Live
+            | Self::Ready => Kind::Page,
             Self::Unknown => Kind::Unknown,
         }
     }
@@ -133,7 +162,7 @@ impl Kind {
     pub const fn allow(self) -> &'static str {
         match self {
             Self::Capture => "GET, POST, OPTIONS",
-            Self::V1 | Self::Courtesy => "POST, OPTIONS",
+            Self::V1 | Self::Ai | Self::Courtesy => "POST, OPTIONS",
             Self::Page => "GET, HEAD, OPTIONS",
             Self::Unknown => "",
         }
@@ -154,14 +183,22 @@ mod tests {
             ("/track", Route::Track),
             ("/engage", Route::Engage),
             ("/i/v1/analytics/events", Route::V1),
+            ("/i/v0/ai/batch", Route::AiBatch),
+            ("/i/v0/ai", Route::Ai),
+            ("/s", Route::Replay),
             ("/flags", Route::Flags),
             ("/decide", Route::Decide),
             ("/array/phc_x/config", Route::Config),
             ("/array/phc_x/config.js", Route::ConfigJs),
+            ("/array/phc_x/array.js", Route::ArrayJs),
+            ("/static/array.js", Route::Static),
+            ("/static/1.2.3/array.js", Route::Static),
             ("/_health/live", Route::Live),
             ("/_health/ready", Route::Ready),
             ("", Route::Root),
             ("/batch/x", Route::Unknown),
+            ("/i/v0/ai/otel", Route::Unknown),
+            ("/static", Route::Unknown),
             ("/BATCH", Route::Unknown),
             ("/array//config", Route::Unknown),
             ("/array/phc_x/surveys", Route::Unknown),

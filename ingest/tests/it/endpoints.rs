@@ -4,7 +4,15 @@ use crate::rows::properties;
 use crate::stand::{KEY, Stand, batch, event};
 use serde_json::json;
 
-const CAPTURE: [&str; 6] = ["/batch", "/capture", "/e", "/i/v0/e", "/track", "/engage"];
+const CAPTURE: [&str; 7] = [
+    "/batch",
+    "/capture",
+    "/e",
+    "/i/v0/e",
+    "/track",
+    "/engage",
+    "/i/v0/ai/batch",
+];
 
 #[test]
 fn every_capture_path_takes_every_shape_with_and_without_its_slash() {
@@ -54,7 +62,7 @@ fn an_object_without_a_name_is_an_identify_on_engage_only() {
 fn methods_are_those_of_the_table() {
     let stand = Stand::start();
     let mut client = stand.client();
-    let table: [(&str, &str, u16, &str); 26] = [
+    let table: [(&str, &str, u16, &str); 37] = [
         ("GET", "/batch/", 400, "empty_body"),
         ("HEAD", "/batch/", 405, ""),
         ("PUT", "/batch/", 405, "method_not_allowed"),
@@ -65,6 +73,17 @@ fn methods_are_those_of_the_table() {
         ("OPTIONS", "/i/v1/analytics/events", 204, ""),
         ("GET", "/i/v1/analytics/events", 405, "method_not_allowed"),
         ("HEAD", "/i/v1/analytics/events/", 405, ""),
+        ("OPTIONS", "/i/v0/ai/batch/", 204, ""),
+        ("GET", "/i/v0/ai/batch/?data=e30", 405, "method_not_allowed"),
+        ("POST", "/i/v0/ai/batch", 400, "empty_body"),
+        ("OPTIONS", "/i/v0/ai", 204, ""),
+        ("GET", "/i/v0/ai/", 405, "method_not_allowed"),
+        ("POST", "/s/?compression=gzip-js", 200, ""),
+        ("OPTIONS", "/s", 204, ""),
+        ("GET", "/s/", 405, "method_not_allowed"),
+        ("OPTIONS", "/static/array.js", 204, ""),
+        ("POST", "/static/array.js", 405, "method_not_allowed"),
+        ("POST", "/array/phc_x/array.js", 405, "method_not_allowed"),
         ("GET", "/flags/?v=2", 405, "method_not_allowed"),
         ("GET", "/decide", 405, "method_not_allowed"),
         ("POST", "/flags", 200, ""),
@@ -101,6 +120,10 @@ fn allow_names_the_methods_of_the_path() {
     let table = [
         ("/batch/", "GET, POST, OPTIONS"),
         ("/i/v1/analytics/events", "POST, OPTIONS"),
+        ("/i/v0/ai/batch/", "POST, OPTIONS"),
+        ("/i/v0/ai/", "POST, OPTIONS"),
+        ("/s/", "POST, OPTIONS"),
+        ("/static/array.js", "GET, HEAD, OPTIONS"),
         ("/flags/", "POST, OPTIONS"),
         ("/array/x/config", "GET, HEAD, OPTIONS"),
     ];
@@ -160,11 +183,25 @@ fn courtesy_answers_switch_everything_off() {
     let script = client.request("GET", "/array/phc_t/config.js", &[], b"");
     assert_eq!(
         script.header("content-type"),
-        Some("application/javascript")
+        Some("application/javascript; charset=utf-8")
     );
     assert!(
         String::from_utf8(script.body)
             .unwrap()
             .contains("_POSTHOG_REMOTE_CONFIG")
     );
+}
+
+#[test]
+fn recordings_are_thanked_for_and_not_kept() {
+    let stand = Stand::start();
+    let mut client = stand.client();
+    let recording = crate::encodings::gzip(batch(&["$snapshot"]).as_bytes());
+    for target in ["/s/?compression=gzip-js&ip=1", "/s", "/s/?beacon=1"] {
+        let answer = client.post(target, &[("Content-Type", "text/plain")], &recording);
+        assert_eq!(answer.status, 200, "{target}");
+        assert_eq!(answer.body, br#"{"status":"Ok"}"#, "{target}");
+    }
+    let rows = stand.rows();
+    assert_eq!((rows.events.len(), rows.rejected.len()), (0, 0));
 }

@@ -1,0 +1,191 @@
+//! `multipart/form-data` bodies of one event: its JSON, and long texts beside it.
+//!
+//! | Part | Is |
+//! |---|---|
+//! | `event` | the event, a JSON object |
+//! | `event.properties` | its properties, a JSON object, unless they are in `event` |
+//! | `event.properties.<name>` | one of them: a value, if it is JSON and its type says so, else a text |
+//!
+//! A part may be compressed, and says so in a `Content-Encoding` of its own. All parts together, as
+//! sent, decoded or written into the event, have the room that [`Unwrapper::bytes_max`] is; past it the
+//! event is too large.
+
+mod compose;
+
+use crate::{DecodeError, Encoding, Hints, Unwrapper, Whole};
+use bytes::Bytes;
+use compose::Parts;
+use futures_util::FutureExt;
+use futures_util::future::ready;
+use futures_util::stream;
+use http::StatusCode;
+use http::header::CONTENT_ENCODING;
+use millrace_parse::{ApiError, ErrorType};
+use multer::{Field, Multipart};
+use std::convert::Infallible;
+
+/// Parts of one body; an event has a handful.
+const PARTS_MAX: usize = 100;
+/// Characters of a part's name that an error repeats.
+const NAME_CHARS_MAX: usize = 64;
+
+/// The text between the parts, as a `Content-Type` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boundary(String);
+
+impl Boundary {
+    /// Reads a `Content-Type`.
+    ///
+    /// # Errors
+    ///
+    /// 415 for any other type than `multipart/form-data`, 400 for one without a boundary.
+    pub fn of(content_type: Option<&[u8]>) -> Result<Self, ApiError> {
+        let text = content_type.and_then(|value| std::str::from_utf8(value).ok());
+        match multer::parse_boundary(text.unwrap_or_default()) {
+            // An empty one would be found everywhere.
+            Ok(boundary) if !boundary.is_empty() => Ok(Self(boundary)),
+            Ok(_) | Err(multer::Error::NoBoundary) => {
+                Err(malformed("its Content-Type has no boundary"))
+            }
+            Err(_) => Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                ErrorType::InvalidRequest,
+                "unsupported_media_type",
+                "This path takes multipart/form-data. Send JSON to /i/v0/ai/batch/.",
+            )),
+        }
+    }
+}
+
+/// A part as it was meant.
+struct Part {
+    name: String,
+    text: String,
+    /// The type says JSON.
+    is_json: bool,
+}
+
+impl Unwrapper<'_> {
+    /// Makes the JSON of one event of a whole body in parts, with the project's key in it if the head
+    /// had one.
+    ///
+    /// # Errors
+    ///
+    /// 400 for what is malformed, not expected or grows too large, 415 for an encoding that we do not
+    /// take.
+    pub fn parts(
+        self,
+        sent: Whole,
+        hints: Hints,
+        boundary: Boundary,
+        key: Option<&str>,
+    ) -> Result<Whole, ApiError> {
+        let body = self.body(sent, hints);
+        let json = body.and_then(|body| self.event(body, boundary, key));
+        json.map_err(|error| match error.status {
+            StatusCode::PAYLOAD_TOO_LARGE => ApiError::invalid(
+                "event_too_large",
+                "The event is larger than one event may be, with all its parts. Send less with it.",
+            ),
+            _ => error,
+        })
+    }
+
+    fn event(self, body: Whole, boundary: Boundary, key: Option<&str>) -> Result<Whole, ApiError> {
+        if body.is_empty() {
+            return Err(Self::empty_body());
+        }
+        let body = match body {
+            Whole::Frame(bytes) => bytes,
+            Whole::Buffer(bytes) => Bytes::from(bytes),
+        };
+        let cut_short = || Err(malformed("it ends within a part"));
+        // All bytes are there, so that nothing is ever waited for.
+        let read = self.read_parts(body, boundary).now_or_never();
+        let parts = read.unwrap_or_else(cut_short)?;
+        let mut json = self.buffers.take();
+        parts.compose(key, &mut json, self.bytes_max)?;
+        Ok(Whole::Buffer(json))
+    }
+
+    async fn read_parts(self, body: Bytes, boundary: Boundary) -> Result<Parts, ApiError> {
+        let whole = stream::once(ready(Ok::<_, Infallible>(body)));
+        let mut multipart = Multipart::new(whole, boundary.0);
+        let mut parts = Parts::default();
+        let mut room = self.bytes_max;
+        let mut count = 0;
+        while let Some(field) = multipart
+            .next_field()
+            .await
+            .map_err(|error| unreadable(&error))?
+        {
+            count += 1;
+            if count > PARTS_MAX {
+                return Err(refused(format!("A body has at most {PARTS_MAX} parts.")));
+            }
+            let part = self.read_part(field, room).await?;
+            room = room.saturating_sub(part.text.len());
+            parts.add(part)?;
+        }
+        Ok(parts)
+    }
+
+    async fn read_part(self, field: Field<'_>, bytes_max: usize) -> Result<Part, ApiError> {
+        let name = field.name().unwrap_or_default().to_owned();
+        let is_json = field.content_type().is_some_and(|mime| {
+            mime.subtype() == "json" || mime.suffix().is_some_and(|it| it == "json")
+        });
+        let encoding = field.headers().get(CONTENT_ENCODING);
+        let encoding = Encoding::named(encoding.map(http::HeaderValue::as_bytes))?;
+        let sent = field.bytes().await.map_err(|error| unreadable(&error))?;
+        let bytes = if encoding == Encoding::Identity {
+            Vec::from(sent)
+        } else {
+            let mut decoded = Vec::new();
+            let mut decoder = self.decoder.borrow_mut();
+            decoder.decode(encoding, &sent, &mut decoded, bytes_max)?;
+            decoded
+        };
+        if bytes.len() > bytes_max {
+            return Err(DecodeError::TooLarge.into());
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let shown = shown(&name);
+            let detail = format!(
+                "The part `{shown}` is not text: it is not valid UTF-8 from byte {at} on. Send texts and JSON only."
+            );
+            ApiError::new(StatusCode::BAD_REQUEST, ErrorType::InvalidRequest, "invalid_utf8", detail).at(shown)
+        })?;
+        Ok(Part {
+            name,
+            text,
+            is_json,
+        })
+    }
+}
+
+/// A name as errors repeat it.
+fn shown(name: &str) -> String {
+    name.chars().take(NAME_CHARS_MAX).collect()
+}
+
+/// 400 for parts that are not those of one event.
+fn refused(detail: String) -> ApiError {
+    ApiError::invalid("invalid_body", detail)
+}
+
+/// 400 for a body that cannot be taken apart.
+fn malformed(why: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::BAD_REQUEST,
+        ErrorType::InvalidRequest,
+        "invalid_body",
+        format!("The body is not multipart/form-data: {why}."),
+    )
+}
+
+/// 400 in the library's words, which are about the form and have no more of the body than a name.
+fn unreadable(error: &multer::Error) -> ApiError {
+    malformed(&shown(&error.to_string()))
+}

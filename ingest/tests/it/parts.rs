@@ -1,0 +1,319 @@
+//! Section 1: one event in parts, at `/i/v0/ai`.
+
+use crate::client::Answer;
+use crate::encodings::gzip;
+use crate::rows::properties;
+use crate::stand::{KEY, Stand};
+use serde_json::{Value, json};
+
+/// The boundary of the tests' bodies.
+const BOUNDARY: &str = "----parts";
+
+/// A part: its name, its other headers, its content.
+type Part<'a> = (&'a str, &'a str, &'a [u8]);
+/// Parts, and the properties that are stored.
+type Stored<'a> = (&'a str, Vec<Part<'a>>, Value);
+/// Parts, and how they are refused.
+type Refused<'a> = (&'a str, Vec<Part<'a>>, u16, &'a str);
+
+const JSON: &str = "Content-Type: application/json\r\n";
+const TEXT: &str = "Content-Type: text/plain\r\n";
+const GZIP: &str = "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n";
+const ROT13: &str = "Content-Encoding: rot13\r\n";
+const BARE: &[u8] = br#"{"event":"$ai_generation","distinct_id":"d"}"#;
+/// An event without properties.
+const EVENT: Part<'_> = ("event", JSON, BARE);
+/// One with some.
+const FULL: Part<'_> =
+    event(br#"{"event":"$ai_generation","properties":{"n": 1.50},"distinct_id":"d"}"#);
+
+const fn event(content: &[u8]) -> Part<'_> {
+    ("event", JSON, content)
+}
+
+const fn properties_of(content: &[u8]) -> Part<'_> {
+    ("event.properties", JSON, content)
+}
+
+const fn blob<'a>(headers: &'a str, content: &'a [u8]) -> Part<'a> {
+    ("event.properties.x", headers, content)
+}
+
+fn body(parts: &[Part<'_>]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, headers, content) in parts {
+        let head = format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n{headers}\r\n"
+        );
+        body.extend([head.as_bytes(), content, b"\r\n"].concat());
+    }
+    [body, format!("--{BOUNDARY}--\r\n").into_bytes()].concat()
+}
+
+fn send(stand: &Stand, body: &[u8]) -> Answer {
+    let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+    let bearer = format!("Bearer {KEY}");
+    let headers = [
+        ("Content-Type", content_type.as_str()),
+        ("Authorization", bearer.as_str()),
+    ];
+    stand.client().post("/i/v0/ai", &headers, body)
+}
+
+#[test]
+fn an_event_in_parts_is_stored_as_one() {
+    let long = "He said: \"Grüße\"\n\u{1}\\".repeat(1000);
+    let squeezed = gzip(long.as_bytes());
+    let null = br#"{"event":"e","distinct_id":"d","properties":null}"#;
+    let chat = br#"[{"role":"user"}]"#;
+    let broken = r#"{"a":1},"b":{}"#;
+    let in_text = ("event.properties.in.put", "", &b"x"[..]);
+    let table: [Stored<'_>; 9] = [
+        ("alone", vec![FULL], json!({"n": 1.5})),
+        (
+            "properties",
+            vec![EVENT, properties_of(b" {\"a\": [1]} ")],
+            json!({"a": [1]}),
+        ),
+        (
+            "text",
+            vec![FULL, blob(TEXT, long.as_bytes())],
+            json!({"n": 1.5, "x": long}),
+        ),
+        (
+            "no properties",
+            vec![EVENT, in_text],
+            json!({"in.put": "x"}),
+        ),
+        (
+            "JSON",
+            vec![EVENT, properties_of(b"{}"), blob(JSON, chat)],
+            json!({"x": [{"role": "user"}]}),
+        ),
+        (
+            "broken JSON",
+            vec![EVENT, blob(JSON, broken.as_bytes())],
+            json!({"x": broken}),
+        ),
+        (
+            "gzip",
+            vec![EVENT, blob(GZIP, &squeezed)],
+            json!({"x": long}),
+        ),
+        (
+            "another order",
+            vec![blob(TEXT, b""), FULL],
+            json!({"n": 1.5, "x": ""}),
+        ),
+        (
+            "null",
+            vec![event(null), blob(TEXT, b"y")],
+            json!({"x": "y"}),
+        ),
+    ];
+    for (what, parts, expected) in table {
+        let stand = Stand::start();
+        let answer = send(&stand, &body(&parts));
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        assert_eq!(
+            (answer.status, text.as_str()),
+            (200, r#"{"status":"Ok"}"#),
+            "{what}"
+        );
+        let rows = stand.rows();
+        assert_eq!(rows.rejected, [], "{what}");
+        let mut stored = properties(&rows.events[0]);
+        stored.as_object_mut().unwrap().remove("$ip");
+        assert_eq!(stored, expected, "{what}");
+    }
+}
+
+#[test]
+fn parts_that_are_no_event_are_told_what_is_wrong() {
+    let stand = Stand::start();
+    let bomb = gzip(&vec![b' '; 50 << 20]);
+    let table: [Refused<'_>; 12] = [
+        ("no event", vec![properties_of(b"{}")], 400, "invalid_body"),
+        ("no name", vec![("", JSON, BARE)], 400, "invalid_body"),
+        (
+            "unknown",
+            vec![EVENT, ("file", TEXT, b"x")],
+            400,
+            "invalid_body",
+        ),
+        ("twice", vec![EVENT, EVENT], 400, "invalid_body"),
+        (
+            "a blob twice",
+            vec![blob(TEXT, b"1"), blob(TEXT, b"2")],
+            400,
+            "invalid_body",
+        ),
+        ("an array", vec![event(b"[]")], 400, "invalid_body"),
+        ("cut JSON", vec![event(b"{\"a\":1")], 400, "invalid_json"),
+        ("two events", vec![event(b"{}{}")], 400, "invalid_json"),
+        (
+            "properties twice",
+            vec![FULL, properties_of(b"{}")],
+            400,
+            "invalid_body",
+        ),
+        (
+            "a picture",
+            vec![EVENT, blob(TEXT, b"\xff\xd8\xff")],
+            400,
+            "invalid_utf8",
+        ),
+        (
+            "an encoding",
+            vec![EVENT, blob(ROT13, b"x")],
+            415,
+            "unsupported_media_type",
+        ),
+        (
+            "no gzip",
+            vec![EVENT, blob(GZIP, b"x")],
+            400,
+            "invalid_encoding",
+        ),
+    ];
+    let bombs: [Refused<'_>; 1] = [(
+        "a bomb",
+        vec![EVENT, blob(GZIP, &bomb)],
+        400,
+        "event_too_large",
+    )];
+    for (what, parts, status, code) in table.into_iter().chain(bombs) {
+        let answer = send(&stand, &body(&parts));
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (status, code),
+            "{what}"
+        );
+        assert!(
+            answer.body.len() < 600,
+            "{what}: the error repeats what was sent"
+        );
+    }
+    assert_eq!(stand.rows().events.len(), 0);
+}
+
+#[test]
+fn a_body_has_at_most_a_hundred_parts() {
+    let stand = Stand::start();
+    let names = (0..5_000).map(|it| format!("event.properties.p{it}"));
+    let names: Vec<_> = names.collect();
+    for (count, status) in [(99, 200), (100, 400), (5_000, 400)] {
+        let blobs = names.iter().take(count);
+        let blobs = blobs.map(|name| (name.as_str(), TEXT, &b"x"[..]));
+        let parts: Vec<_> = [EVENT].into_iter().chain(blobs).collect();
+        assert_eq!(send(&stand, &body(&parts)).status, status, "{count} blobs");
+    }
+    assert_eq!(stand.rows().events.len(), 1);
+}
+
+#[test]
+fn bodies_that_cannot_be_taken_apart_are_refused() {
+    let stand = Stand::start();
+    let whole = body(&[EVENT]);
+    let table: [(&str, &[u8], &str); 5] = [
+        ("nothing", b"", "empty_body"),
+        ("JSON", b"{}", "invalid_body"),
+        (
+            "cut within the last boundary",
+            &whole[..whole.len() - 5],
+            "invalid_body",
+        ),
+        (
+            "cut within the content",
+            &whole[..whole.len() - 30],
+            "invalid_body",
+        ),
+        ("cut within a head", &whole[..40], "invalid_body"),
+    ];
+    for (what, sent, code) in table {
+        let answer = send(&stand, sent);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (400, code),
+            "{what}"
+        );
+    }
+    assert_eq!(
+        send(&stand, &gzip(&whole)).status,
+        200,
+        "compressed as a whole"
+    );
+}
+
+#[test]
+fn other_content_types_are_refused() {
+    let stand = Stand::start();
+    let bearer = format!("Bearer {KEY}");
+    let table = [
+        ("application/json", 415, "unsupported_media_type"),
+        ("multipart/mixed; boundary=x", 415, "unsupported_media_type"),
+        ("rubbish", 415, "unsupported_media_type"),
+        ("multipart/form-data", 400, "invalid_body"),
+        ("multipart/form-data; boundary=", 400, "invalid_body"),
+        ("multipart/form-data; boundary=another", 400, "invalid_body"),
+    ];
+    for (content_type, status, code) in table {
+        let headers = [
+            ("Content-Type", content_type),
+            ("Authorization", bearer.as_str()),
+        ];
+        let sent = body(&[EVENT]);
+        let answer = stand.client().post("/i/v0/ai", &headers, &sent);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (status, code),
+            "{content_type}"
+        );
+    }
+    assert_eq!(stand.rows().events.len(), 0);
+}
+
+#[test]
+fn an_event_past_its_limit_is_too_large_and_kept_up_to_four_times_it() {
+    let stand = Stand::start();
+    for (bytes, kept) in [(1 << 20, 1), (6 << 20, 0), (19 << 20, 0)] {
+        let long = vec![b'x'; bytes];
+        let sent = body(&[EVENT, blob(TEXT, &long)]);
+        let before = stand.rows().rejected.len();
+        let answer = send(&stand, &sent);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (400, "event_too_large"),
+            "{bytes}"
+        );
+        assert_eq!(stand.rows().rejected.len() - before, kept, "{bytes}");
+    }
+    assert_eq!(stand.rows().events.len(), 0);
+}
+
+#[test]
+fn the_key_is_that_of_the_head_or_of_the_event() {
+    let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+    let keyed = format!(r#"{{"event":"e","distinct_id":"d","api_key":"{KEY}"}}"#);
+    let table = [
+        (Some(KEY), BARE, 200, ""),
+        (None, keyed.as_bytes(), 200, ""),
+        (Some(KEY), b"{}", 400, "missing_event"),
+        (None, BARE, 401, "missing_api_key"),
+        (Some("phc_nobodys"), BARE, 401, "unknown_api_key"),
+        (Some("phx_personal"), BARE, 401, "invalid_api_key"),
+    ];
+    let stand = Stand::start();
+    for (key, content, status, code) in table {
+        let mut headers = vec![("Content-Type", content_type.as_str())];
+        let bearer = key.map(|key| format!("Bearer {key}"));
+        headers.extend(bearer.as_deref().map(|bearer| ("Authorization", bearer)));
+        let sent = body(&[event(content)]);
+        let answer = stand.client().post("/i/v0/ai/", &headers, &sent);
+        assert_eq!(answer.status, status, "{key:?}");
+        if status != 200 {
+            assert_eq!(answer.code(), code, "{key:?}");
+        }
+    }
+    assert_eq!(stand.rows().events.len(), 2);
+}
