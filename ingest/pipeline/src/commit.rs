@@ -31,6 +31,11 @@ const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// that is beyond only waits, in the order it came and not by turns.
 pub const BUSY_BYTES: usize = 8 * 1024 * 1024;
 
+/// Percent of the room of both logs from which on a log whose rows are all shipped gives back the
+/// segment that it writes to, which one large frame can make as large as that. Requests are refused
+/// before appends are, so no append would do it; and twice as much refuses none.
+const SHIPPED_PERCENT_MAX: u64 = 40;
+
 /// What the thread works with.
 pub struct Lane {
     pub lane: millrace_rows::Lane,
@@ -156,11 +161,30 @@ impl Committer {
     }
 
     /// Nothing is said once the lane has failed: where its log ends is not known then.
-    fn answer_marks(&self, group: &mut Group) {
+    fn answer_marks(&mut self, group: &mut Group) {
+        if !group.marks.is_empty() && !self.lane.failed.load(Ordering::Acquire) {
+            self.leave_shipped();
+        }
         for reply in group.marks.drain(..) {
             if !self.lane.failed.load(Ordering::Acquire) {
                 // Whoever asked may have ended.
                 let _ = reply.send(self.lane.log.handle().synced());
+            }
+        }
+    }
+
+    /// Marks come every second, so this is a good moment.
+    fn leave_shipped(&mut self) {
+        let usage = self.lane.log.handle().usage();
+        let percent = usage.bytes_used.saturating_mul(100) / usage.bytes_max.max(1);
+        if percent < SHIPPED_PERCENT_MAX {
+            return;
+        }
+        match self.lane.log.leave_released() {
+            // A disk that others filled: the next mark tries again.
+            Ok(()) | Err(AppendError::NoRoom { .. }) => {}
+            Err(error) => {
+                let _ = self.fail(&error);
             }
         }
     }

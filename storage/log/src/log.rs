@@ -129,6 +129,17 @@ impl Log {
         Ok(self.sync_active()?)
     }
 
+    /// Gives back the room of the newest segment, too, if everything in the log is released. An append
+    /// that finds the log full does so by itself; this is for whoever lets none come that far.
+    ///
+    /// # Errors
+    ///
+    /// `NoRoom`, which leaves the log as it was, and `Poisoned`.
+    pub fn leave_released(&mut self) -> Result<(), AppendError> {
+        self.shared.check()?;
+        self.leave_released_segment()
+    }
+
     fn sync_active(&mut self) -> Result<Position, Poisoned> {
         let Some(active) = self.active.as_mut().filter(|active| active.unsynced) else {
             return Ok(self.shared.state().synced);
@@ -277,15 +288,19 @@ impl Log {
         })
     }
 
-    /// Frees the active segment if all of it is released: it is never unlinked while being
-    /// written, so a full log with nothing left to ship would otherwise stay full.
+    /// Frees the newest segment if all of it is released: it is never unlinked while it may be
+    /// written to, so a full log with nothing left to ship would otherwise stay full.
     #[cold]
     fn leave_released_segment(&mut self) -> Result<(), AppendError> {
-        let released = self.shared.state().released;
-        let done = self
-            .active
-            .as_ref()
-            .is_some_and(|active| !active.unsynced && released >= active.position());
+        let (released, synced) = {
+            let state = self.shared.state();
+            (state.released, state.synced)
+        };
+        let done = match &self.active {
+            Some(active) => !active.unsynced && released >= active.position(),
+            // One of before the start, which is not written to any more.
+            None => released >= synced && self.shared.usage().bytes_used > 0,
+        };
         if done {
             // Its successor takes no room: on a full disk there is none before this one is gone.
             self.roll(SEGMENT_HEADER_BYTES)?;

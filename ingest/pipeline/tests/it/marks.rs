@@ -1,7 +1,7 @@
 //! Waiting until all that was submitted is shipped, with a shipper that the test plays.
 
 use crate::commit::{Fixture, NOVEMBER, batch, group, start, store};
-use millrace_pipeline::Ack;
+use millrace_pipeline::{Ack, Refusal};
 use millrace_rows::{Lane, Table};
 
 async fn submit(fixture: &Fixture, lane: Lane) {
@@ -65,6 +65,39 @@ async fn a_mark_finds_its_way_through_a_crowded_channel() {
         offset: 0,
     });
     fixture.pipeline.everything_shipped().await;
+    tokio::task::spawn_blocking(|| fixture.running.stop())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_is_full_of_what_is_shipped_takes_requests_again() {
+    let fixture = start(|options| options.log_bytes_max = 8 << 20);
+    let mut number = 1_u64;
+    let mut noise = |_| {
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (number >> 56) as u8
+    };
+    // One frame in the segment that is written to, in each lane.
+    let outputs = [&fixture.live, &fixture.historical];
+    for output in outputs {
+        let bytes: Vec<u8> = (0..4_000_000).map(&mut noise).collect();
+        let rows = vec![group(Table::Events, NOVEMBER, 1, &bytes)];
+        store(&fixture, batch(output.lane, rows)).await.unwrap();
+    }
+    for output in outputs {
+        let end = output.log.synced();
+        output.log.release(end).unwrap();
+        output.shipped.send_replace(end);
+    }
+    let refused = fixture.pipeline.reserve(Lane::Live, 1);
+    assert_eq!(refused.err(), Some(Refusal::LogFull));
+    fixture.pipeline.everything_shipped().await;
+    for lane in Lane::ALL {
+        assert!(fixture.pipeline.reserve(lane, 1).is_ok(), "{lane:?}");
+    }
     tokio::task::spawn_blocking(|| fixture.running.stop())
         .await
         .unwrap();

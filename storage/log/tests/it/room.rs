@@ -68,6 +68,39 @@ fn a_log_whose_every_frame_is_released_never_stays_full() {
 }
 
 #[test]
+fn a_log_gives_its_last_segment_back_once_all_is_released_also_one_of_before_a_start() {
+    let fs = MemoryFs::new();
+    for starts_anew in [false, true] {
+        let (mut log, _) = open(&fs);
+        append(&mut log, 1, 10_000);
+        let first = log.sync().unwrap();
+        let position = append(&mut log, 2, 10_000);
+        log.sync().unwrap();
+        if starts_anew {
+            drop(log);
+            (log, _) = open(&fs);
+        }
+        let handle = log.handle();
+        handle.release(first).unwrap();
+        let before = handle.usage().bytes_used;
+        log.leave_released().unwrap();
+        assert_eq!(handle.usage().bytes_used, before, "it is not all released");
+        handle.release(handle.synced()).unwrap();
+        for _ in 0..3 {
+            log.leave_released().unwrap();
+            assert!(handle.usage().bytes_used < 1_000);
+        }
+        assert_eq!(segment_paths(&fs, Path::new(DIR)).len(), 1);
+        let next = append(&mut log, 3, 10);
+        log.sync().unwrap();
+        assert!(position < next, "no position is used twice");
+        assert_eq!(read_from(&handle, next).len(), 1);
+        handle.release(handle.synced()).unwrap();
+        log.leave_released().unwrap();
+    }
+}
+
+#[test]
 fn a_frame_larger_than_a_segment_gets_its_own() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
