@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rejects of a code that are shown.
 const SAMPLES_OF_CODE: usize = 3;
+/// How much of a record or an event is shown: what is found is kept in memory and in the report.
+const SHOWN_BYTES: usize = 16 << 10;
 
 /// A dry run.
 #[derive(Clone, Debug)]
@@ -129,9 +131,19 @@ impl Findings {
     fn sample(&mut self, reject: Reject) {
         let known = self.rejects.iter().filter(|it| it.code == reject.code);
         if known.count() < SAMPLES_OF_CODE {
-            self.rejects.push(reject);
+            let raw = shown(reject.raw.as_bytes());
+            self.rejects.push(Reject { raw, ..reject });
         }
     }
+}
+
+/// The beginning of a text, and how much more there is of it.
+fn shown(text: &[u8]) -> String {
+    let mut shown = String::from_utf8_lossy(text.get(..SHOWN_BYTES).unwrap_or(text)).into_owned();
+    if let Some(more) = text.len().checked_sub(SHOWN_BYTES).filter(|more| *more > 0) {
+        shown.push_str(&format!("… ({more} bytes more)"));
+    }
+    shown
 }
 
 /// Reads all files.
@@ -158,16 +170,14 @@ pub fn run(check: &Check, meter: &Meter) -> Findings {
                         return;
                     };
                     let found = Checking::new(check, file, meter).run();
-                    total
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .merge(found);
+                    let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                    total.merge(found);
+                    total.samples.truncate(check.samples);
                 }
             });
         }
     });
     let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    total.samples.truncate(check.samples);
     total.broken.sort();
     total
 }
@@ -282,11 +292,10 @@ impl<'a> Checking<'a> {
             if found.samples.len() >= self.check.samples {
                 break;
             }
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             found.samples.push(Sample {
                 file: name.clone(),
-                record: text(&request.record(sent)),
-                event: text(request.event(sent)),
+                record: shown(&request.record(sent)),
+                event: shown(request.event(sent)),
             });
         }
         let refused = self.judge.refused(request);

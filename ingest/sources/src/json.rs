@@ -2,7 +2,7 @@
 
 use crate::{RecordError, scan};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -11,6 +11,11 @@ use std::fmt;
 /// Brackets and braces that may be open at once in a record. The server takes 128 with its own around an event,
 /// and refuses a whole batch for one that is deeper.
 const DEPTH_MAX: usize = 120;
+/// The most members of an object. They take some eight times their bytes in memory, and the server takes no event that has
+/// as many.
+const MEMBERS_MAX: usize = 200_000;
+/// The most elements of an array that is looked into, likewise.
+const ELEMENTS_MAX: usize = 1_000_000;
 /// Most objects have fewer members.
 const MEMBERS_USUAL: usize = 48;
 
@@ -151,6 +156,11 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::with_capacity(MEMBERS_USUAL);
         while let Some(name) = map.next_key_seed(Name)? {
+            if members.len() >= MEMBERS_MAX {
+                return Err(A::Error::custom(format!(
+                    "an object in it has more than {MEMBERS_MAX} members"
+                )));
+            }
             members.push((name, map.next_value()?));
         }
         Ok(Object(members))
@@ -221,9 +231,39 @@ pub(crate) fn object(value: &RawValue) -> Object<'_> {
     serde_json::from_str(value.get()).unwrap_or_default()
 }
 
-/// An array's elements; none if it is something else.
+/// An array's elements; none if it is something else, or has more than an event can have.
 pub(crate) fn array(value: &RawValue) -> Vec<&RawValue> {
-    serde_json::from_str(value.get()).unwrap_or_default()
+    let read: Result<Array<'_>, _> = serde_json::from_str(value.get());
+    read.map(|Array(elements)| elements).unwrap_or_default()
+}
+
+struct Array<'a>(Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Array<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(ArrayVisitor)
+    }
+}
+
+struct ArrayVisitor;
+
+impl<'de> Visitor<'de> for ArrayVisitor {
+    type Value = Array<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = sequence.next_element()? {
+            if elements.len() >= ELEMENTS_MAX {
+                return Err(A::Error::custom("too many elements"));
+            }
+            elements.push(element);
+        }
+        Ok(Array(elements))
+    }
 }
 
 #[cfg(test)]
@@ -300,6 +340,24 @@ mod tests {
         }
         let brackets = "[],".repeat(500);
         assert!(read::<Object<'_>>(format!("{{\"a\":[{brackets}1]}}").as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn what_no_event_can_hold_is_not_gathered() {
+        let members = |count: usize| {
+            let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        assert!(read::<Object<'_>>(members(MEMBERS_MAX).as_bytes()).is_ok());
+        let too_many = members(MEMBERS_MAX + 1);
+        let refused = read::<Object<'_>>(too_many.as_bytes()).map(drop);
+        assert_eq!(refused.unwrap_err().code, "invalid_record");
+        let elements = |count: usize| {
+            let text = format!("[{}0]", "0,".repeat(count - 1));
+            array(serde_json::from_str(&text).unwrap()).len()
+        };
+        assert_eq!(elements(ELEMENTS_MAX), ELEMENTS_MAX);
+        assert_eq!(elements(ELEMENTS_MAX + 1), 0);
     }
 
     proptest! {

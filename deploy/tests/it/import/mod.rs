@@ -1,5 +1,6 @@
 //! `millrace import`, beside a server.
 
+mod bombs;
 mod fetched;
 mod guide;
 mod killed;

@@ -24,7 +24,7 @@ use writer::{Filling, Writer};
 /// Where chunks and requests are cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Cuts {
-    /// Bytes of a chunk's requests, past which it ends.
+    /// Bytes of a chunk's requests and rejects, past which it ends.
     pub chunk_bytes: usize,
     /// Records of a chunk, past which it ends: those that are left out have no bytes.
     pub chunk_records: u64,
@@ -292,10 +292,13 @@ impl<'a> ChunkReader<'a> {
                 field: fault.field.as_deref(),
                 message: &fault.message,
             };
+            let reject = Reject::new(&source.file, source.format.name(), at, raw, reason);
+            // They are in memory until the chunk is sent, as its requests are.
+            filling.bytes += reject.raw.len();
             filling.rejects.push(Rejected {
                 source: writer.source,
                 event,
-                reject: Reject::new(&source.file, source.format.name(), at, raw, reason),
+                reject,
             });
         }
         Ok(true)

@@ -64,7 +64,13 @@ impl Elements {
             if unread.len() > ELEMENT_BYTES_MAX {
                 return Err(self.malformed("An element is longer than 32 MiB, or never ends."));
             }
-            if !self.buffer.fill()? {
+            // It is looked at from its beginning again, so twice as much of it should be there.
+            let wanted = 2 * unread.len();
+            let mut is_read = false;
+            while self.buffer.unread().len() <= wanted && self.buffer.fill()? {
+                is_read = true;
+            }
+            if !is_read {
                 return Err(self.malformed("The file ends in the middle of an element."));
             }
         }

@@ -4,7 +4,7 @@
 //! faults: nobody knows which field is missing.
 
 use super::buffer::Buffer;
-use super::header::Header;
+use super::header::{self, Header};
 use crate::{FileError, Framing, Input, Position, Record, RecordError};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use std::io::ErrorKind;
@@ -77,6 +77,9 @@ impl Csv {
             json: Vec::new(),
         };
         if csv.read_row()? {
+            if csv.row.is_too_long {
+                return Err(header::too_long());
+            }
             let fields: Vec<_> = csv.row.fields().collect();
             csv.header = Header::of(&fields)?;
         }
@@ -184,6 +187,7 @@ impl Framing for Csv {
         if !self.read_row()? {
             return Ok(None);
         }
+        self.row.is_too_long |= self.row.is_long_as_json(self.row_bytes_max);
         let fault = self.fault();
         self.json.clear();
         if self.row.is_too_long {
@@ -258,6 +262,16 @@ impl Row {
         }
         let room = (2 * self.bytes.len()).clamp(4_096, bytes_max);
         self.bytes.resize(room, 0);
+    }
+
+    /// Tells whether the row would take much more as JSON, where a control character is six.
+    fn is_long_as_json(&self, bytes_max: usize) -> bool {
+        let bytes = self.bytes.get(..self.bytes_used).unwrap_or_default();
+        if bytes.len() <= bytes_max / 6 {
+            return false;
+        }
+        let controls = bytes.iter().filter(|byte| **byte < b' ').count();
+        bytes.len() + 5 * controls > 2 * bytes_max
     }
 
     /// More room for fields.

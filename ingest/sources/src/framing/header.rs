@@ -2,7 +2,10 @@
 
 use super::buffer::Buffer;
 use crate::FileError;
+use std::collections::HashSet;
 
+/// The longest header: every row is written with it.
+const HEADER_BYTES_MAX: usize = 1 << 20;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 /// What may be between fields where nobody has said it.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -58,13 +61,18 @@ impl Header {
 
     /// The names in the first row.
     pub(super) fn of(fields: &[&[u8]]) -> Result<Self, FileError> {
+        let bytes: usize = fields.iter().map(|field| field.len()).sum();
+        if bytes > HEADER_BYTES_MAX {
+            return Err(too_long());
+        }
         let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut known = HashSet::new();
         for field in fields {
             let name = std::str::from_utf8(field)
                 .map_err(|_| malformed("The header is not UTF-8. Convert the file to UTF-8."))?;
             let mut written = serde_json::to_vec(name.trim()).unwrap_or_default();
             written.push(b':');
-            if names.contains(&written) {
+            if !known.insert(written.clone()) {
                 let name = name.trim();
                 return Err(malformed(format!(
                     "Two columns are called {name:?}. Rename one."
@@ -106,6 +114,11 @@ impl Header {
         }
         json.push(b'}');
     }
+}
+
+/// The error for a header that is too long.
+pub(super) fn too_long() -> FileError {
+    malformed("The header is longer than 1 MiB. Is there a quote that is never closed?")
 }
 
 fn malformed(message: impl Into<String>) -> FileError {

@@ -5,6 +5,7 @@ use crate::json;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// A value: as it stood in the source, or made of it.
 #[derive(Clone, Debug, Serialize)]
@@ -28,30 +29,52 @@ fn number<S: Serializer>(spelt: &str, serializer: S) -> Result<S::Ok, S::Error> 
     raw.serialize(serializer)
 }
 
+/// Beyond so many, names are looked up by their hash: one after the other would take a minute for what a record can hold.
+const FEW: usize = 64;
+
 /// Properties by name, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Bag<'a>(Vec<(Cow<'a, str>, Given<'a>)>);
+pub(crate) struct Bag<'a> {
+    list: Vec<(Cow<'a, str>, Given<'a>)>,
+    /// Where a name stands in the list, once there are more than a few.
+    places: HashMap<Cow<'a, str>, usize>,
+}
 
 impl<'a> Bag<'a> {
+    fn place(&self, name: &str) -> Option<usize> {
+        if self.list.len() > FEW {
+            return self.places.get(name).copied();
+        }
+        self.list.iter().position(|(other, _)| other == name)
+    }
+
     /// Adds a property, or changes it.
     pub(crate) fn put(&mut self, name: impl Into<Cow<'a, str>>, value: Given<'a>) {
         let name = name.into();
-        match self.0.iter_mut().find(|(other, _)| *other == name) {
+        let place = self.place(&name);
+        match place.and_then(|place| self.list.get_mut(place)) {
             Some((_, place)) => *place = value,
-            None => self.0.push((name, value)),
+            None => self.push(name, value),
         }
     }
 
     /// Adds a property that is known not to be there.
     pub(crate) fn push(&mut self, name: impl Into<Cow<'a, str>>, value: Given<'a>) {
-        self.0.push((name.into(), value));
+        self.list.push((name.into(), value));
+        if self.list.len() <= FEW {
+            return;
+        }
+        let known = self.places.len();
+        for (place, (name, _)) in self.list.iter().enumerate().skip(known) {
+            self.places.insert(name.clone(), place);
+        }
     }
 
     /// Adds a property unless there is one of this name.
     pub(crate) fn put_new(&mut self, name: impl Into<Cow<'a, str>>, value: Given<'a>) {
         let name = name.into();
         if !self.has(&name) {
-            self.0.push((name, value));
+            self.push(name, value);
         }
     }
 
@@ -70,35 +93,35 @@ impl<'a> Bag<'a> {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Given<'a>> {
-        let found = self.0.iter().find(|(other, _)| other == name);
+        let found = self.list.get(self.place(name)?);
         found.map(|(_, value)| value)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(other, _)| other == name)
+        self.place(name).is_some()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     /// Writes them as the event's.
     pub(crate) fn write(&self, event: &mut EventWriter<'_>) {
-        for (name, value) in &self.0 {
+        for (name, value) in &self.list {
             event.property(name, value);
         }
     }
 
     /// Writes them as the person's.
     pub(crate) fn write_set(&self, event: &mut EventWriter<'_>) {
-        for (name, value) in &self.0 {
+        for (name, value) in &self.list {
             event.set(name, value);
         }
     }
 
     /// Writes them as the person's, where it has none.
     pub(crate) fn write_set_once(&self, event: &mut EventWriter<'_>) {
-        for (name, value) in &self.0 {
+        for (name, value) in &self.list {
             event.set_once(name, value);
         }
     }
@@ -106,6 +129,6 @@ impl<'a> Bag<'a> {
 
 impl Serialize for Bag<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+        serializer.collect_map(self.list.iter().map(|(name, value)| (name, value)))
     }
 }

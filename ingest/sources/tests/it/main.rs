@@ -13,6 +13,7 @@
 )]
 
 mod amplitude;
+mod amplitude_platform;
 mod clickhouse;
 mod csv;
 mod exports;

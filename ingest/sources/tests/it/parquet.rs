@@ -2,9 +2,12 @@
 
 use crate::support::{Frame, frames, frames_from, opened, plain, stream, try_map};
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array,
+    ListArray, MapArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
 };
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field};
+use millrace_sources::testing::{Bomb, Outcome, int96_bytes, int96_file, parquet_bombs};
 use millrace_sources::{FileError, Format, Options, Position};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -134,6 +137,118 @@ fn what_is_no_parquet_is_said_to_be_none() {
             Err(FileError::Malformed { .. })
         ));
     }
+}
+
+#[test]
+fn text_is_text_whether_or_not_it_is_annotated() {
+    let bytes: [&[u8]; 3] = [b"abc", "\u{e9}\n".as_bytes(), b"\xff\x0a"];
+    let column: ArrayRef = Arc::new(BinaryArray::from_iter_values(bytes));
+    let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
+    let element = Arc::new(Field::new("element", DataType::Binary, true));
+    let list: ArrayRef = Arc::new(ListArray::new(
+        element,
+        offsets.clone(),
+        Arc::clone(&column),
+        None,
+    ));
+    let pair = StructArray::from(vec![
+        (Arc::new(Field::new("keys", DataType::Binary, false)), {
+            let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values([b"k", b"l", b"m"]));
+            keys
+        }),
+        (
+            Arc::new(Field::new("values", DataType::Binary, true)),
+            Arc::clone(&column),
+        ),
+    ]);
+    let entries = Arc::new(Field::new("entries", pair.data_type().clone(), false));
+    let map: ArrayRef = Arc::new(MapArray::new(entries, offsets, pair, None, false));
+    let inner = Arc::new(Field::new("inner", DataType::Binary, true));
+    let group: ArrayRef = Arc::new(StructArray::from(vec![(inner, Arc::clone(&column))]));
+    let fixed: ArrayRef = Arc::new(
+        FixedSizeBinaryArray::try_from_iter([b"abc", b"def", b"ghi"].into_iter()).unwrap(),
+    );
+    let batch = RecordBatch::try_from_iter([
+        ("plain", column),
+        ("list", list),
+        ("map", map),
+        ("group", group),
+        ("fixed", fixed),
+    ]);
+    let batch = batch.unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    let found = rows(&writer.into_inner().unwrap());
+    let expected = [
+        json!({"plain": "abc", "list": ["abc", "\u{e9}\n"], "map": {"k": "abc", "l": "\u{e9}\n"},
+            "group": {"inner": "abc"}, "fixed": "616263"}),
+        json!({"plain": "\u{e9}\n", "list": [], "map": {}, "group": {"inner": "\u{e9}\n"}, "fixed": "646566"}),
+        // What is no UTF-8 is two digits for each byte.
+        json!({"plain": "ff0a", "list": ["ff0a"], "map": {"m": "ff0a"}, "group": {"inner": "ff0a"}, "fixed": "676869"}),
+    ];
+    assert_eq!(found.iter().map(Frame::value).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_page_whose_checksum_differs_is_damaged() {
+    let times = [(0, 2_460_000), (5_000, 2_460_001)];
+    let checksum = crc32fast::hash(&int96_bytes(&times));
+    assert_eq!(rows(&int96_file(&times, Some(checksum))).len(), 2);
+    let damaged = int96_file(&times, Some(checksum ^ 1));
+    let error = read(&damaged).unwrap_err();
+    assert!(error.contains("checksum"), "{error}");
+}
+
+/// All rows, and how many of them are too long; or why the file is not read.
+fn read(bytes: &[u8]) -> Result<(u64, u64), String> {
+    let text = |error: FileError| error.to_string();
+    let (options, at) = (Options::default(), Position::default());
+    let mut framing = opened(Format::Parquet, &options, plain(bytes), at).map_err(text)?;
+    let (mut rows, mut too_long) = (0, 0);
+    while let Some(row) = framing.next().map_err(text)? {
+        assert_eq!(row.at.ordinal, rows);
+        rows += 1;
+        if let Some(fault) = row.fault {
+            assert_eq!(fault.code, "record_too_large");
+            too_long += 1;
+        }
+    }
+    Ok((rows, too_long))
+}
+
+#[test]
+fn what_takes_too_much_is_a_fault_of_the_row_where_it_can_and_of_the_file_where_it_must() {
+    for Bomb {
+        name,
+        bytes,
+        outcome,
+    } in parquet_bombs()
+    {
+        let found = read(&bytes);
+        match outcome {
+            Outcome::Rows { rows, too_long } => assert_eq!(found, Ok((rows, too_long)), "{name}"),
+            Outcome::Refused(reason) => {
+                let error = found.expect_err(name);
+                assert!(error.contains(reason), "{name}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_too_long_keeps_the_columns_that_say_which_it_is() {
+    let texts = ["a".to_owned(), "b".repeat(33 << 20), "c".to_owned()];
+    let columns: [(&str, ArrayRef); 2] = [
+        ("id", Arc::new(Int64Array::from(vec![1, 2, 3]))),
+        ("text", Arc::new(StringArray::from_iter_values(texts))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    let found = rows(&writer.into_inner().unwrap());
+    assert_eq!(found[1].value(), json!({"id": 2}));
+    assert_eq!(found[1].fault, Some("record_too_large"));
+    assert_eq!(found[2].value(), json!({"id": 3, "text": "c"}));
 }
 
 proptest! {

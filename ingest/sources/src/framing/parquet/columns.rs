@@ -1,0 +1,135 @@
+//! The columns of a file: what they are read as, and what of them matters for how much memory they take.
+//!
+//! The types are Parquet's. Arrow's own description, which some writers add, is not looked at: it can ask for types that take
+//! any amount of memory for a value, and what it says beside is not seen in JSON.
+
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use parquet::arrow::{
+    FieldLevels, ProjectionMask, parquet_to_arrow_field_levels, parquet_to_arrow_schema,
+};
+use parquet::basic::{Compression, Type};
+use parquet::errors::Result;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::schema::types::SchemaDescriptor;
+use std::sync::Arc;
+
+/// A column of values.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    /// How its pages are packed.
+    pub(super) codec: Compression,
+    pub(super) physical: Type,
+    pub(super) levels: Levels,
+    /// Whether a row may have many.
+    pub(super) is_repeated: bool,
+    /// Whether values are copied, as large as they are, where others are looked at in their page.
+    pub(super) copies: bool,
+    /// Bytes of a value that has a fixed number of them.
+    pub(super) width: u64,
+}
+
+/// The highest levels of a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Levels {
+    pub(super) definition: i16,
+    pub(super) repetition: i16,
+}
+
+/// What columns are read as.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) levels: FieldLevels,
+    /// Whether the column copies its values.
+    copies: Vec<bool>,
+}
+
+impl Columns {
+    /// Texts and bytes as views into their pages, so that a value that many rows have is in memory once; times of 96 bits in
+    /// microseconds, of which there are enough for all years that such a time can be clamped to.
+    pub(super) fn of(schema: &SchemaDescriptor) -> Result<Self> {
+        let arrow = parquet_to_arrow_schema(schema, None)?;
+        let mut copies = Vec::new();
+        let fields: Fields = arrow
+            .fields()
+            .iter()
+            .map(|field| viewed(field, schema, &mut copies, false))
+            .collect();
+        let levels = parquet_to_arrow_field_levels(schema, ProjectionMask::all(), Some(&fields))?;
+        Ok(Self { levels, copies })
+    }
+
+    /// The columns of a row group.
+    pub(super) fn leaves(&self, metadata: &ParquetMetaData, group: usize) -> Option<Vec<Leaf>> {
+        let columns = metadata.row_groups().get(group)?.columns().iter();
+        let leaf = |(column, copies): (&ColumnChunkMetaData, &bool)| {
+            let about = column.column_descr();
+            let physical = about.physical_type();
+            let is_fixed = physical == Type::FIXED_LEN_BYTE_ARRAY;
+            Leaf {
+                codec: column.compression(),
+                physical,
+                levels: Levels {
+                    definition: about.max_def_level(),
+                    repetition: about.max_rep_level(),
+                },
+                is_repeated: about.max_rep_level() > 0,
+                copies: *copies,
+                width: if is_fixed {
+                    u64::try_from(about.type_length()).unwrap_or_default()
+                } else {
+                    0
+                },
+            }
+        };
+        Some(columns.zip(&self.copies).map(leaf).collect())
+    }
+}
+
+/// The field as it is read. Columns are numbered in the order of the fields that have values.
+fn viewed(
+    field: &FieldRef,
+    schema: &SchemaDescriptor,
+    copies: &mut Vec<bool>,
+    is_key: bool,
+) -> FieldRef {
+    let mut within = |field: &FieldRef, is_key| viewed(field, schema, copies, is_key);
+    let read_as = match field.data_type() {
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|field| within(field, false)).collect())
+        }
+        DataType::List(element) => DataType::List(within(element, false)),
+        DataType::Map(entries, is_sorted) => {
+            let DataType::Struct(pair) = entries.data_type() else {
+                return Arc::clone(field);
+            };
+            let pair = pair.iter().enumerate();
+            let pair = pair.map(|(place, field)| within(field, place == 0));
+            let pair = DataType::Struct(pair.collect());
+            let entries = Field::clone(entries).with_data_type(pair);
+            DataType::Map(Arc::new(entries), *is_sorted)
+        }
+        value => {
+            let leaf = copies.len();
+            let physical =
+                (leaf < schema.num_columns()).then(|| schema.column(leaf).physical_type());
+            let read_as = leaf_type(value, physical, is_key);
+            let is_view = matches!(read_as, DataType::Utf8View | DataType::BinaryView);
+            copies.push(physical == Some(Type::BYTE_ARRAY) && !is_view);
+            read_as
+        }
+    };
+    Arc::new(Field::clone(field).with_data_type(read_as))
+}
+
+/// Keys of maps are names in JSON, so they are texts, annotated or not.
+fn leaf_type(value: &DataType, physical: Option<Type>, is_key: bool) -> DataType {
+    match value {
+        DataType::Utf8 => DataType::Utf8View,
+        DataType::Binary if is_key => DataType::Utf8View,
+        DataType::Binary => DataType::BinaryView,
+        DataType::Timestamp(_, zone) if physical == Some(Type::INT96) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Rows of a batch as lines of JSON, as many at once as take little memory.
+
+use super::json::{self, Bound};
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+
+/// The longest row, as of lines.
+pub(super) const ROW_BYTES_MAX: u64 = 32 << 20;
+/// Of a longer row, the columns are kept that have no more.
+const KEPT_COLUMN_BYTES: u64 = 4 << 10;
+const KEPT_BYTES: u64 = 64 << 10;
+/// Lines that are written at once.
+const LINES_BYTES_MAX: u64 = 32 << 20;
+const STEP: usize = 16;
+
+/// Rows, and some of them as lines.
+#[derive(Default)]
+pub(super) struct Rows {
+    batch: Option<RecordBatch>,
+    /// The first row that is not among the lines.
+    next: usize,
+    json: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    is_too_long: bool,
+}
+
+impl Rows {
+    /// Takes the next rows; the last ones were handed out.
+    pub(super) fn take(&mut self, batch: RecordBatch) {
+        self.batch = Some(batch);
+        self.next = 0;
+    }
+
+    /// Writes lines where there are none; false when there are no rows for them either.
+    pub(super) fn write(&mut self) -> Result<bool, ArrowError> {
+        if self.start < self.json.len() {
+            return Ok(true);
+        }
+        if self.json.capacity() as u64 > LINES_BYTES_MAX {
+            self.json = Vec::new();
+        }
+        self.json.clear();
+        self.start = 0;
+        let Some(batch) = &self.batch else {
+            return Ok(false);
+        };
+        let left = batch.num_rows().saturating_sub(self.next);
+        if left == 0 {
+            // What rows point into is given back before more is read.
+            self.batch = None;
+            return Ok(false);
+        }
+        let mut rows = batch.slice(self.next, left);
+        while rows.num_rows() > 1 && json::bytes_max(&rows, Bound::Quick) > LINES_BYTES_MAX {
+            rows = rows.slice(0, (rows.num_rows() / STEP).max(1));
+        }
+        self.next += rows.num_rows();
+        self.is_too_long = rows.num_rows() == 1
+            && json::bytes_max(&rows, Bound::Quick) > ROW_BYTES_MAX
+            && json::bytes_max(&rows, Bound::Close) > ROW_BYTES_MAX;
+        if self.is_too_long {
+            rows = rows.project(&small_columns(&rows))?;
+        }
+        json::write(&mut self.json, &rows)?;
+        Ok(true)
+    }
+
+    /// The next line, and whether it is only what is kept of a row that is too long.
+    pub(super) fn line(&mut self) -> (&[u8], bool) {
+        let unread = self.json.get(self.start..).unwrap_or_default();
+        let length = memchr::memchr(b'\n', unread).unwrap_or(unread.len());
+        self.start += length + 1;
+        let line = unread.get(..length).unwrap_or_default();
+        (line, self.is_too_long)
+    }
+}
+
+/// The columns of a row that say which it is, as they are short.
+fn small_columns(row: &RecordBatch) -> Vec<usize> {
+    let mut kept_bytes = 0;
+    let columns = 0..row.num_columns();
+    columns
+        .filter(|column| {
+            let bytes = json::column_bytes_max(row, *column);
+            let is_small = bytes <= KEPT_COLUMN_BYTES && kept_bytes + bytes <= KEPT_BYTES;
+            kept_bytes += if is_small { bytes } else { 0 };
+            is_small
+        })
+        .collect()
+}

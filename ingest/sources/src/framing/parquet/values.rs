@@ -1,0 +1,202 @@
+//! The values of an unpacked page, where the library would believe too much of them.
+//!
+//! Times of 96 bits (a day of the Julian calendar and nanoseconds of it) are clamped before they become microseconds, as beyond
+//! their range they would wrap into years that an event may have. The lengths of texts that are packed as differences say how
+//! many they are, whatever the page says.
+
+use super::columns::{Leaf, Levels};
+use super::page::refused;
+use super::thrift::Thrift;
+use bytes::Bytes;
+use parquet::basic::{Encoding, Type};
+use parquet::column::page::Page;
+use parquet::errors::Result;
+
+const INT96_BYTES: usize = 12;
+/// The last day of the year 9999.
+const DAY_MAX: u32 = 5_373_484;
+/// A day of the year 11715, which no event may have.
+const DAY_BEYOND: u32 = 6_000_000;
+const NANOS_PER_DAY: u64 = 86_400_000_000_000;
+
+/// The page, its times within their range.
+pub(super) fn checked(mut page: Page, leaf: &Leaf) -> Result<Page> {
+    let (buffer, start, encoding, count) = match &mut page {
+        Page::DictionaryPage {
+            buf, num_values, ..
+        } => (buf, Some(0), Encoding::PLAIN, *num_values),
+        Page::DataPage {
+            buf,
+            num_values,
+            encoding,
+            def_level_encoding,
+            rep_level_encoding,
+            ..
+        } => {
+            let are_packed = [*rep_level_encoding, *def_level_encoding];
+            let start = values_start(buf, leaf.levels, are_packed, *num_values);
+            (buf, start, *encoding, *num_values)
+        }
+        Page::DataPageV2 {
+            buf,
+            num_values,
+            encoding,
+            def_levels_byte_len,
+            rep_levels_byte_len,
+            ..
+        } => {
+            let start = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+            (buf, usize::try_from(start).ok(), *encoding, *num_values)
+        }
+    };
+    let start = start.filter(|start| *start <= buffer.len());
+    let start = start.ok_or_else(|| refused("a page of it is damaged"))?;
+    if leaf.physical == Type::INT96 && encoding == Encoding::PLAIN {
+        clamp_times(buffer, start);
+    }
+    let sections = match encoding {
+        Encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
+        Encoding::DELTA_BYTE_ARRAY => 2,
+        _ => 0,
+    };
+    let mut rest = buffer.get(start..).unwrap_or_default();
+    for _ in 0..sections {
+        let end = lengths_end(rest, u64::from(count));
+        let end = end.ok_or_else(|| refused("a page of it has more lengths than values"))?;
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    Ok(page)
+}
+
+/// Where the values of a page of the first version begin: behind the levels, each with its length before it, or packed as
+/// bits as they were once.
+fn values_start(
+    page: &[u8],
+    levels: Levels,
+    encodings: [Encoding; 2],
+    count: u32,
+) -> Option<usize> {
+    let mut at = 0_usize;
+    for (level, encoding) in [levels.repetition, levels.definition]
+        .into_iter()
+        .zip(encodings)
+    {
+        if level == 0 {
+            continue;
+        }
+        let length = if encoding == Encoding::RLE {
+            let length = page.get(at..)?.first_chunk()?;
+            at += 4;
+            u64::from(u32::from_le_bytes(*length))
+        } else {
+            let bits = u64::from(16 - level.unsigned_abs().leading_zeros());
+            (u64::from(count) * bits).div_ceil(8)
+        };
+        at = at.checked_add(usize::try_from(length).ok()?)?;
+    }
+    Some(at)
+}
+
+/// Puts times that are out of range beyond the last year, from where they cannot wrap.
+fn clamp_times(page: &mut Bytes, start: usize) {
+    let is_fine = |time: &[u8]| {
+        let (Some(nanos), Some(day)) = (time.first_chunk(), time.last_chunk()) else {
+            return true;
+        };
+        u64::from_le_bytes(*nanos) < NANOS_PER_DAY && u32::from_le_bytes(*day) <= DAY_MAX
+    };
+    let values = page.get(start..).unwrap_or_default();
+    if values.chunks_exact(INT96_BYTES).all(is_fine) {
+        return;
+    }
+    let mut clamped = page.to_vec();
+    let values = clamped.get_mut(start..).unwrap_or_default();
+    for time in values
+        .chunks_exact_mut(INT96_BYTES)
+        .filter(|time| !is_fine(time))
+    {
+        time.fill(0);
+        if let Some(day) = time.last_chunk_mut() {
+            *day = DAY_BEYOND.to_le_bytes();
+        }
+    }
+    *page = clamped.into();
+}
+
+/// Where lengths end that are packed as differences, if they are no more than the page has values. (Encodings.md of Apache
+/// Parquet, `DELTA_BINARY_PACKED`: the sizes of a block and its parts, the count, the first; then blocks.)
+fn lengths_end(packed: &[u8], count_max: u64) -> Option<usize> {
+    let mut thrift = Thrift::new(packed);
+    let block = thrift.varint()?;
+    let parts = thrift.varint()?;
+    let count = thrift.varint()?;
+    thrift.number()?;
+    let part = block.checked_div(parts)?;
+    if count > count_max || part == 0 {
+        return None;
+    }
+    let mut at = thrift.read_bytes();
+    let mut left = count.saturating_sub(1);
+    while left > 0 {
+        let mut header = Thrift::new(packed.get(at..)?);
+        header.number()?;
+        at += header.read_bytes();
+        let widths = packed.get(at..)?.get(..usize::try_from(parts).ok()?)?;
+        at += widths.len();
+        for width in widths {
+            if left == 0 {
+                break;
+            }
+            let bytes = part.checked_mul(u64::from(*width))?.div_ceil(8);
+            at = at.checked_add(usize::try_from(bytes).ok()?)?;
+            left = left.saturating_sub(part);
+        }
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(nanos: u64, day: u32) -> Vec<u8> {
+        [&nanos.to_le_bytes()[..], &day.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn times_out_of_range_are_beyond_the_last_year_and_others_as_they_were() {
+        let beyond = time(0, DAY_BEYOND);
+        let table = [
+            (time(0, 2_440_588), time(0, 2_440_588)),
+            (
+                time(NANOS_PER_DAY - 1, DAY_MAX),
+                time(NANOS_PER_DAY - 1, DAY_MAX),
+            ),
+            (time(5, 0), time(5, 0)),
+            (time(0, DAY_MAX + 1), beyond.clone()),
+            (time(NANOS_PER_DAY, 2_440_588), beyond.clone()),
+            (time(u64::MAX, 2_440_588), beyond.clone()),
+            (time(0, u32::MAX), beyond),
+        ];
+        for (given, expected) in table {
+            let mut page = Bytes::from([&b"xy"[..], &given, &given].concat());
+            clamp_times(&mut page, 2);
+            assert_eq!(page, [&b"xy"[..], &expected, &expected].concat());
+        }
+    }
+
+    #[test]
+    fn lengths_end_where_their_blocks_do() {
+        // Blocks of 128 in 4 parts; 34 values: the first, then one part of 2 bits a value and one of none.
+        let packed = [
+            [0x80, 1, 4, 34, 0, 0, 2, 0, 0, 0].as_slice(),
+            &[0; 8],
+            b"abc",
+        ]
+        .concat();
+        assert_eq!(lengths_end(&packed, 34), Some(18));
+        assert_eq!(lengths_end(&packed, 33), None);
+        assert_eq!(lengths_end(&[0x80, 1, 0, 34, 0], 34), None);
+        assert_eq!(lengths_end(&[0x80, 1, 4, 1, 0], 1), Some(5));
+    }
+}

@@ -1,0 +1,189 @@
+//! Parquet by hand: files that say of themselves what no writer would.
+
+use std::io::Write;
+
+/// Types of Thrift's compact protocol.
+const I32: u8 = 5;
+const I64: u8 = 6;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const STRUCT: u8 = 12;
+
+/// Codecs and encodings as Parquet numbers them.
+pub(super) mod number {
+    pub(in super::super) const SNAPPY: i64 = 1;
+    pub(in super::super) const GZIP: i64 = 2;
+    pub(in super::super) const BROTLI: i64 = 4;
+    pub(in super::super) const ZSTD: i64 = 6;
+    pub(in super::super) const PLAIN: i64 = 0;
+    pub(in super::super) const DELTA_LENGTH: i64 = 6;
+    pub(in super::super) const DELTA_BYTE_ARRAY: i64 = 7;
+    pub(in super::super) const DICTIONARY: i64 = 8;
+    pub(in super::super) const INT32: i64 = 1;
+    pub(in super::super) const INT96: i64 = 3;
+    pub(in super::super) const BYTE_ARRAY: i64 = 6;
+}
+
+/// Fields of structs, each some numbers behind the last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wire(pub(super) Vec<u8>);
+
+impl Wire {
+    pub(super) fn varint(mut self, mut number: u64) -> Self {
+        while number >= 0x80 {
+            self.0.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+        self
+    }
+
+    fn number(self, number: i64) -> Self {
+        self.varint(((number << 1) ^ (number >> 63)) as u64)
+    }
+
+    fn header(mut self, step: u8, kind: u8) -> Self {
+        self.0.push(step << 4 | kind);
+        self
+    }
+
+    pub(super) fn i32(self, step: u8, value: i64) -> Self {
+        self.header(step, I32).number(value)
+    }
+
+    pub(super) fn i64(self, step: u8, value: i64) -> Self {
+        self.header(step, I64).number(value)
+    }
+
+    pub(super) fn text(self, step: u8, text: &str) -> Self {
+        self.header(step, BINARY).bare_text(text)
+    }
+
+    fn bare_text(self, text: &str) -> Self {
+        let mut wire = self.varint(text.len() as u64);
+        wire.0.extend_from_slice(text.as_bytes());
+        wire
+    }
+
+    fn list(mut self, step: u8, kind: u8, count: u64) -> Self {
+        self = self.header(step, LIST);
+        self.0.push(0xf0 | kind);
+        self.varint(count)
+    }
+
+    pub(super) fn structs(self, step: u8, count: u64) -> Self {
+        self.list(step, STRUCT, count)
+    }
+
+    fn open(self, step: u8) -> Self {
+        self.header(step, STRUCT)
+    }
+
+    pub(super) fn end(mut self) -> Self {
+        self.0.push(0);
+        self
+    }
+
+    /// An element of a schema with children.
+    pub(super) fn group(self, name: &str, children: i64) -> Self {
+        self.i32(3, 0).text(1, name).i32(1, children).end()
+    }
+
+    /// A file of nothing but this description.
+    pub(super) fn footer_alone(self) -> Vec<u8> {
+        with_footer(b"PAR1".to_vec(), &self)
+    }
+}
+
+fn with_footer(mut file: Vec<u8>, footer: &Wire) -> Vec<u8> {
+    file.extend_from_slice(&footer.0);
+    file.write_all(&(footer.0.len() as u32).to_le_bytes())
+        .unwrap();
+    file.extend_from_slice(b"PAR1");
+    file
+}
+
+/// A file of one column `a`, its pages as they are given.
+pub(super) struct OneColumn {
+    pub(super) physical: i64,
+    /// 0 for one value a row, 2 for as many as there are.
+    pub(super) repetition: i64,
+    pub(super) codec: i64,
+    pub(super) rows: i64,
+    pub(super) dictionary: Option<(i64, Vec<u8>)>,
+    pub(super) page: PageOf,
+}
+
+/// A data page.
+pub(super) struct PageOf {
+    pub(super) values: i64,
+    pub(super) encoding: i64,
+    pub(super) unpacked_bytes: Option<i64>,
+    pub(super) checksum: Option<i64>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl OneColumn {
+    pub(super) fn file(&self) -> Vec<u8> {
+        let mut file = b"PAR1".to_vec();
+        let start = file.len() as i64;
+        let size = |wire: Wire, unpacked: i64, bytes: &[u8]| {
+            wire.i32(1, unpacked).i32(1, bytes.len() as i64)
+        };
+        if let Some((values, bytes)) = &self.dictionary {
+            let header = size(Wire::default().i32(1, 2), bytes.len() as i64, bytes);
+            let header = header
+                .open(4)
+                .i32(1, *values)
+                .i32(1, number::PLAIN)
+                .end()
+                .end();
+            file.extend_from_slice(&header.0);
+            file.extend_from_slice(bytes);
+        }
+        let data_start = file.len() as i64;
+        let page = &self.page;
+        let unpacked = page.unpacked_bytes.unwrap_or(page.bytes.len() as i64);
+        let header = size(Wire::default().i32(1, 0), unpacked, &page.bytes);
+        let inner = match page.checksum {
+            Some(checksum) => header.i32(1, checksum).open(1),
+            None => header.open(2),
+        };
+        let inner = inner.i32(1, page.values).i32(1, page.encoding);
+        let header = inner.i32(1, 3).i32(1, 3).end().end();
+        file.extend_from_slice(&header.0);
+        file.extend_from_slice(&page.bytes);
+        let bytes = file.len() as i64 - start;
+
+        let schema = Wire::default().i32(1, 1).structs(1, 2).group("root", 1);
+        let schema = schema
+            .i32(1, self.physical)
+            .i32(2, self.repetition)
+            .text(1, "a")
+            .end();
+        let groups = schema.i64(1, self.rows).structs(1, 1);
+        let column = groups.structs(1, 1).i64(2, start).open(1);
+        let mut column = column
+            .i32(1, self.physical)
+            .list(1, I32, 1)
+            .number(self.page.encoding);
+        column = column.list(1, BINARY, 1).bare_text("a").i32(1, self.codec);
+        column = column
+            .i64(1, page.values)
+            .i64(1, bytes)
+            .i64(1, bytes)
+            .i64(2, data_start);
+        if self.dictionary.is_some() {
+            column = column.i64(2, start);
+        }
+        // The column's description, the column, the row group, the file.
+        let footer = column
+            .end()
+            .end()
+            .i64(1, bytes)
+            .i64(1, self.rows)
+            .end()
+            .end();
+        with_footer(file, &footer)
+    }
+}
