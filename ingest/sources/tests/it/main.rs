@@ -24,3 +24,4 @@ mod parquet;
 mod segment;
 mod snowplow;
 mod support;
+mod times;

@@ -1,0 +1,173 @@
+//! Times out of numbers, at the ends of their ranges: no number becomes a time that it is not.
+
+use crate::support::{frames, try_map};
+use millrace_sources::testing::int96_file;
+use millrace_sources::{Format, Options, RecordError};
+use serde_json::{Value, json};
+
+/// The time of the only event of a record; the code of its refusal.
+fn time(format: Format, options: &Options, record: &Value) -> Result<String, &'static str> {
+    let mapped = try_map(format, options, record.to_string().as_bytes());
+    let text =
+        |events: crate::support::Mapped| events.one()["timestamp"].as_str().unwrap().to_owned();
+    mapped.map(text).map_err(|error: RecordError| error.code)
+}
+
+/// Every place where a source has a time as a number.
+fn records(number: &Value) -> Vec<(Format, Value)> {
+    let text = number
+        .as_str()
+        .map_or_else(|| number.to_string(), str::to_owned);
+    vec![
+        (
+            Format::Mixpanel,
+            json!({"event": "e", "properties": {"time": number, "distinct_id": "d"}}),
+        ),
+        (
+            Format::Segment,
+            json!({"type": "page", "userId": "u", "timestamp": number}),
+        ),
+        (
+            Format::Segment,
+            json!({"type": "page", "userId": "u", "originalTimestamp": number, "sentAt": 0, "receivedAt": 0}),
+        ),
+        (
+            Format::Rudderstack,
+            json!({"type": "page", "userId": "u", "receivedAt": number}),
+        ),
+        (
+            Format::GoogleAnalytics,
+            json!({"event_name": "e", "user_pseudo_id": "u", "event_timestamp": text}),
+        ),
+        (
+            Format::Csv,
+            json!({"event": "e", "distinct_id": "d", "timestamp": text}),
+        ),
+        (
+            Format::Parquet,
+            json!({"event": "e", "distinct_id": "d", "timestamp": number}),
+        ),
+        (
+            Format::Clickhouse,
+            json!({"event": "e", "distinct_id": "d", "timestamp": text}),
+        ),
+    ]
+}
+
+#[test]
+fn a_number_is_the_time_that_it_is_or_none() {
+    let table = [
+        (json!(0), Some("1970-01-01T00:00:00Z")),
+        (json!(10_000_000_000_u64), Some("2286-11-20T17:46:40Z")),
+        (
+            json!(10_000_000_001_u64),
+            Some("1970-04-26T17:46:40.001000Z"),
+        ),
+        (
+            json!(99_999_999_999_999_u64),
+            Some("5138-11-16T09:46:39.999000Z"),
+        ),
+        (json!(100_000_000_000_000_u64), Some("1973-03-03T09:46:40Z")),
+        (
+            json!(99_999_999_999_999_999_u64),
+            Some("5138-11-16T09:46:39.999999Z"),
+        ),
+        (
+            json!(100_000_000_000_000_000_u64),
+            Some("1973-03-03T09:46:40Z"),
+        ),
+        (json!(i64::MAX), Some("2262-04-11T23:47:16.854775Z")),
+        (
+            json!(i64::MAX as u64 + 1),
+            Some("2262-04-11T23:47:16.854775Z"),
+        ),
+        (
+            json!(9_999_999_999_999_999_999_u64),
+            Some("2286-11-20T17:46:39.999999Z"),
+        ),
+        (json!(10_000_000_000_000_000_000_u64), None),
+        (json!(u64::MAX), None),
+        (json!(-1), None),
+        (json!(i64::MIN), None),
+        (json!(1e300), None),
+        (json!("99999999999999999999999999999999"), None),
+    ];
+    for (number, expected) in table {
+        for (format, record) in records(&number) {
+            let found = time(format, &Options::default(), &record);
+            let expected = expected.map(str::to_owned).ok_or("invalid_timestamp");
+            assert_eq!(found, expected, "{format:?} {record}");
+        }
+    }
+}
+
+#[test]
+fn an_offset_leads_to_no_other_time_either() {
+    let last = json!("9999-12-31T23:59:59Z");
+    let table = [
+        (1, last.clone()),
+        (i64::MAX, last.clone()),
+        (i64::MIN, last),
+        (-1, json!("1970-01-01T00:00:00Z")),
+        (i64::MAX, json!(0)),
+    ];
+    for (time_offset_seconds, timestamp) in table {
+        let options = Options {
+            time_offset_seconds,
+            ..Options::default()
+        };
+        let record = json!({"event": "e", "distinct_id": "d", "timestamp": timestamp});
+        let found = time(Format::Parquet, &options, &record);
+        assert_eq!(found, Err("invalid_timestamp"), "{time_offset_seconds}");
+    }
+}
+
+/// The times of the rows of a file, as the mapping takes them.
+fn times_of(file: &[u8]) -> Vec<Result<String, &'static str>> {
+    let options = Options {
+        columns: millrace_sources::Columns {
+            timestamp: "a".to_owned(),
+            event_name: Some("e".to_owned()),
+            ..millrace_sources::Columns::default()
+        },
+        ..Options::default()
+    };
+    let rows = frames(Format::Parquet, &options, file);
+    let row = |row: &crate::support::Frame| {
+        let mut record = row.value();
+        record["distinct_id"] = json!("d");
+        time(Format::Parquet, &options, &record)
+    };
+    rows.iter().map(row).collect()
+}
+
+const NONE: Result<&str, &str> = Err("invalid_timestamp");
+const ZERO: Result<&str, &str> = Ok("1970-01-01T00:00:00Z");
+
+fn assert_times(file: &[u8], expected: &[Result<&str, &'static str>]) {
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|time| time.map(str::to_owned))
+        .collect();
+    assert_eq!(times_of(file), expected);
+}
+
+#[test]
+fn times_of_96_bits_are_checked_before_they_are_converted() {
+    let nanos_per_day = 86_400_000_000_000;
+    let table = [
+        ((0, 2_440_588), ZERO),
+        // After 2262, where nanoseconds end.
+        ((1_000, 2_561_118), Ok("2300-01-01T00:00:00.000001Z")),
+        ((0, 5_373_485), NONE),
+        ((0, 2_440_587), NONE),
+        ((nanos_per_day, 2_440_588), NONE),
+        ((u64::MAX, 2_440_588), NONE),
+        // Nanoseconds would wrap into 1970, and microseconds.
+        ((0, 2_440_588 + 213_504), Ok("2554-07-22T00:00:00Z")),
+        ((0, 2_440_588 + 213_503_983), NONE),
+        ((0, u32::MAX), NONE),
+    ];
+    let (times, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
+    assert_times(&int96_file(&times, None), &expected);
+}
