@@ -127,7 +127,8 @@ impl PageHeader {
             DELTA_LENGTH_BYTE_ARRAY | DELTA_BYTE_ARRAY => self.values * 8,
             _ => 0,
         };
-        // Each value may be as long as all that the page or the dictionary has of them.
+        // Each value may be as long as all that the page or the dictionary has of them, and what is copied grows by
+        // doubling: old and new lie beside each other.
         let copies = match self.encoding {
             DELTA_BYTE_ARRAY => batch_values.saturating_mul(self.held_bytes()),
             _ if leaf.copies => {
@@ -135,7 +136,7 @@ impl PageHeader {
             }
             _ => 0,
         };
-        [levels, lengths, copies]
+        [levels, lengths, copies.saturating_mul(3)]
             .into_iter()
             .fold(pages, u64::saturating_add)
     }
