@@ -65,14 +65,9 @@ impl Given {
 
     /// What an argument was given. Secrets are not printed; whoever gave them knows them.
     fn values(&self, arg: &Arg) -> impl Iterator<Item = String> {
-        let secret = arg.is_hide_env_values_set().then(|| {
-            let names = arg.get_value_names().unwrap_or_default();
-            names
-                .first()
-                .map_or("SECRET", |name| name.as_str())
-                .to_owned()
-        });
-        let given = self.matches.get_raw(arg.get_id().as_str());
+        let id = arg.get_id().as_str();
+        let secret = arg.is_hide_env_values_set().then(|| id.to_uppercase());
+        let given = self.matches.get_raw(id);
         given.into_iter().flatten().map(move |value| {
             let value = value.to_string_lossy().into_owned();
             secret.clone().unwrap_or(value)
@@ -128,7 +123,7 @@ mod tests {
             "--json",
         ];
         let given = given(&line);
-        let settings = "--data-dir 'other data' --clickhouse-password PASSWORD";
+        let settings = "--data-dir 'other data' --clickhouse-password CLICKHOUSE_PASSWORD";
         let table = [
             (
                 "import load",
@@ -168,6 +163,7 @@ mod tests {
         let name = names.first().map_or("", |name| name.as_str());
         match (arg.get_id().as_str(), name) {
             ("since", _) => "2026-11-20T00:00:00Z",
+            ("log_level", _) => "debug",
             (_, "N" | "N|N%" | "SECONDS" | "DAYS" | "COUNT") => "7",
             (_, "ADDR") => "127.0.0.1:9",
             (_, "SIZE" | "BYTES") => "7GiB",
