@@ -70,11 +70,13 @@ impl From<QueryError> for Trouble {
 }
 
 impl Trouble {
-    /// Whether ClickHouse did not answer, or was only asked something: what comes next is a question,
-    /// or an insert that ends with the connection. One that it refused would be sent whole again.
+    /// Tells that nobody could be reached, or that something was only asked: trying again soon costs
+    /// little. An insert that was sent, and refused by a gateway or cut off, would be sent whole again.
     const fn is_away(&self) -> bool {
         match self {
-            Self::Insert(error) => error.code.is_none(),
+            Self::Insert(error) => {
+                matches!(error.outcome, InsertOutcome::NotStored) && error.code.is_none()
+            }
             Self::Query(_) | Self::StillRunning => true,
         }
     }
@@ -272,7 +274,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_return_of_a_server_is_noticed_in_two_seconds_and_one_that_refuses_is_let_alone() {
         let table = [
-            (InsertOutcome::Unknown, None, 2),
+            (InsertOutcome::Unknown, None, 20),
             (InsertOutcome::NotStored, None, 2),
             (InsertOutcome::NotStored, Some(252), 20),
             (InsertOutcome::Misconfigured, Some(516), 20),
