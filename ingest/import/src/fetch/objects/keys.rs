@@ -24,8 +24,9 @@ pub(super) fn plain(path: &str) -> String {
 
 /// A path of a URL as the store takes it; `None` if it is as it should be.
 pub(super) fn plain_in_url(path: &str) -> Option<String> {
-    let plain = by_parts(path, |part| {
-        part.strip_prefix(MARK_IN_URL).map(str::to_owned)
+    // Some stores are asked with the slashes of keys encoded.
+    let plain = ["/", "%2F"].iter().fold(path.to_owned(), |path, slash| {
+        path.replace(&format!("{slash}{MARK_IN_URL}"), slash)
     });
     (plain != path).then_some(plain)
 }
@@ -192,6 +193,11 @@ mod tests {
         assert_eq!(
             plain_in_url("/b/%EF%A3%BF%EF%A3%BFx").as_deref(),
             Some("/b/%EF%A3%BFx")
+        );
+        // As Google Cloud Storage is asked.
+        assert_eq!(
+            plain_in_url("/b/a%2F%EF%A3%BF%2F%EF%A3%BF%EF%A3%BFx").as_deref(),
+            Some("/b/a%2F%2F%EF%A3%BFx")
         );
         assert_eq!(plain_in_url("/b/a//c"), None);
     }
