@@ -26,12 +26,12 @@ use crate::reject::{Rejects, convert};
 use crate::request::Head;
 use crate::send::{Compression, Stop, Target};
 use crate::staging::{LoadFolder, Staging};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use millrace_sources::Position;
 use reading::Known;
 use sending::Ended;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracker::Tracker;
@@ -87,6 +87,7 @@ pub fn run(load: &Load, meter: &Arc<Meter>) -> anyhow::Result<Outcome> {
     let target = Target::new(&load.url, load.compression)?;
     let folder = load.staging.load(&load.project_key);
     folder.create()?;
+    keep_rejects_of_others(&folder)?;
     let (journal, progress) = Journal::open(&folder.journal(), &heading(load))?;
     let (rejects, bytes) = (folder.rejects(), progress.sum.rejects_bytes);
     convert(&folder.packed_rejects(), &rejects, bytes)?;
@@ -120,6 +121,27 @@ pub fn run(load: &Load, meter: &Arc<Meter>) -> anyhow::Result<Outcome> {
         stop: ended.stop,
         left_out,
     })
+}
+
+/// Refuses a folder with rejects and no journal: they may have been mended by hand, and a new journal has none of them.
+fn keep_rejects_of_others(folder: &LoadFolder) -> anyhow::Result<()> {
+    let is_empty = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len()) == 0;
+    if !is_empty(&folder.journal()) {
+        return Ok(());
+    }
+    for rejects in [
+        folder.rejects(),
+        folder.packed_rejects(),
+        folder.resending(),
+    ] {
+        ensure!(
+            is_empty(&rejects),
+            "{} has records of an import whose journal is gone. Move it elsewhere, and send what is in it by \
+             `millrace import load --rejects` once this import is done",
+            rejects.display()
+        );
+    }
+    Ok(())
 }
 
 /// An import that sends.
