@@ -49,9 +49,11 @@ impl Given {
                 line += &format!(" --{name}");
                 continue;
             }
+            // Behind a space, what such an option takes would be an argument of the command.
+            let is_joined = arg.is_require_equals_set();
             for value in self.values(arg) {
-                line += &format!(" --{name}");
-                push(&mut line, &value);
+                let between = if is_joined { '=' } else { ' ' };
+                line += &format!(" --{name}{between}{}", quoted(&value));
             }
         }
         line + &files
@@ -190,7 +192,11 @@ mod tests {
                 let option = format!("--{name}");
                 let mut line = vec!["millrace", "import", stage, &option];
                 let value = value(arg);
-                if arg.get_action().takes_values() {
+                let joined = format!("{option}={value}");
+                if arg.is_require_equals_set() {
+                    line.pop();
+                    line.push(&joined);
+                } else if arg.get_action().takes_values() {
                     line.push(&value);
                 }
                 let matches = root.clone().try_get_matches_from(&line);
@@ -198,9 +204,10 @@ mod tests {
                 let given = Given::new(root.clone(), &matches);
                 let printed = given.command(&format!("import {stage}"), &[]);
                 let words = shlex::split(&printed).unwrap();
-                assert!(words.contains(&option), "{printed}");
+                let words: Vec<_> = words.iter().flat_map(|word| word.split('=')).collect();
+                assert!(words.contains(&option.as_str()), "{printed}");
                 let is_secret = arg.is_hide_env_values_set();
-                let is_there = words.contains(&value);
+                let is_there = words.contains(&value.as_str());
                 assert!(
                     !arg.get_action().takes_values() || is_there != is_secret,
                     "{printed}"
