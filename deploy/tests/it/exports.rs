@@ -76,7 +76,10 @@ fn secrets_get_another_key() {
         )
     };
     let (done, printed) = rotate();
-    assert!(done && printed.contains("1 exports"), "{printed}");
+    assert!(
+        done && printed.contains("of 1 export have another key"),
+        "{printed}"
+    );
     let after = std::fs::read_to_string(&path).unwrap();
     assert_ne!(after, before);
     let server = Server::start_mode("admin", dir.path(), &[]);

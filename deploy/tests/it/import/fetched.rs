@@ -67,9 +67,10 @@ fn what_is_waited_for_is_said_where_there_is_no_terminal() {
     api.expect(&[Mishap::Throttled(Some(2))]);
     let output = stand.output(&arguments(Service::Mixpanel, &api.url, "2024-05-01"));
     let text = String::from_utf8_lossy(&output.stderr);
-    let line = "fetch: mixpanel-2024-05-01.ndjson.gz: The service answered 429 Too Many Requests: Rate limit \
-                exceeded; try 2 of 12 in 2 seconds";
-    assert!(text.contains(line) && output.status.success(), "{text}");
+    let reason = " UTC: mixpanel-2024-05-01.ndjson.gz: The service answered 429 Too Many Requests: Rate limit \
+                  exceeded; try 2 of 12 in 2 seconds";
+    assert!(text.contains("fetch: waiting until "), "{text}");
+    assert!(text.contains(reason) && output.status.success(), "{text}");
 }
 
 #[test]
