@@ -38,9 +38,7 @@ impl World {
     /// Makes the anonymous id of an `$identify` the user's.
     pub fn identify(&mut self, update: &PersonUpdate) {
         let team = update.team_id.0;
-        let user = self
-            .person_of(team, &update.distinct_id)
-            .unwrap_or_else(|| self.make_person(update));
+        let user = self.user_of(update);
         let given = KnownId {
             person: user,
             identified: Some(stamp(update)),
@@ -58,6 +56,31 @@ impl World {
         } else if holder != user {
             self.tally.refused += 1;
         }
+    }
+
+    /// The person of the id that an `$identify` names as a user's. If it was given to somebody as a device's, it is a
+    /// person of its own from now on, with all that it has of its own: so it would be had it been named before.
+    fn user_of(&mut self, update: &PersonUpdate) -> Uuid {
+        let (team, id) = (update.team_id.0, update.distinct_id.as_str());
+        let Some(known) = self.known(team, id) else {
+            return self.make_person(update);
+        };
+        if known.identified.is_none() {
+            return known.person;
+        }
+        let own = person_id(update.team_id, id);
+        let record = self.persons.entry((team, own));
+        let record = record.or_insert_with(|| Person::new(update.timestamp.0, true));
+        record.is_deleted = false;
+        let alone = KnownId {
+            person: own,
+            identified: None,
+        };
+        self.attach(team, id, alone);
+        self.changed_persons
+            .extend([(team, known.person), (team, own)]);
+        self.tally.refused += 1;
+        own
     }
 
     /// Gives an anonymous person to a user, unless it is one itself.

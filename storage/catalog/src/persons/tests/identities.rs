@@ -90,8 +90,28 @@ type Shared = (
     &'static [&'static [&'static str]],
 );
 
-fn shared_devices() -> [Shared; 5] {
+fn shared_devices() -> [Shared; 7] {
     [
+        (
+            "an id that is a user's and was taken for a device's",
+            vec![
+                seen("cust", 1),
+                identify(("cust", "phone", 6)),
+                identify(("agent", "cust", 7)),
+                seen("cust", 8),
+            ],
+            &[&["agent"], &["cust", "phone"]],
+        ),
+        (
+            "users that are all taken for each other's devices",
+            vec![
+                identify(("a", "b", 1)),
+                identify(("b", "c", 2)),
+                identify(("c", "d", 3)),
+                identify(("d", "a", 4)),
+            ],
+            &[&["a"], &["b"], &["c"], &["d"]],
+        ),
         (
             "two users of one device",
             vec![
@@ -236,8 +256,8 @@ enum Act {
 
 /// What an import makes up, and events of users and devices.
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let user = || prop::sample::select(vec!["u1", "u2", "u3", "u4"]);
-    let device = || prop::sample::select(vec!["d1", "d2", "d3"]);
+    let user = || prop::sample::select(vec!["u1", "u2", "u3", "both"]);
+    let device = || prop::sample::select(vec!["d1", "d2", "both"]);
     let act = prop_oneof![
         (user(), device(), 0..9_i64).prop_map(Act::Identify),
         (prop_oneof![user(), device()], 0..9_i64).prop_map(|(id, at)| Act::Seen(id, at)),
@@ -256,7 +276,12 @@ proptest! {
             Act::Seen(id, at) => seen(id, at),
         }).collect();
         let world = world(&updates);
-        // The model: the earliest use of a device says whose it is.
+        // The model: the earliest use of a device says whose it is, and a user is nobody's device.
+        let users: BTreeSet<&str> = updates
+            .iter()
+            .filter(|it| it.kind == UpdateKind::Identify)
+            .map(|it| it.distinct_id.as_str())
+            .collect();
         let mut first: BTreeMap<&str, (i64, Uuid, &str)> = BTreeMap::new();
         for update in updates.iter().filter(|it| it.kind == UpdateKind::Identify) {
             let used = (update.timestamp.0, update.uuid, update.distinct_id.as_str());
@@ -264,7 +289,8 @@ proptest! {
             *earliest = (*earliest).min(used);
         }
         for (_, id) in world.ids.keys() {
-            let owner = first.get(id.as_str()).map_or(id.as_str(), |(.., user)| user);
+            let device = first.get(id.as_str()).filter(|_| !users.contains(id.as_str()));
+            let owner = device.map_or(id.as_str(), |(.., user)| user);
             prop_assert_eq!(person(&world, id), person_id(TEAM, owner), "{}", id);
         }
         let mut others = updates;

@@ -170,11 +170,26 @@ impl Model {
         match update.kind {
             UpdateKind::Properties => own.unwrap_or_else(|| self.add(update)),
             UpdateKind::Identify => {
-                let place = own.unwrap_or_else(|| self.add(update));
+                let place = match own {
+                    Some(holder) => self.user(holder, update),
+                    None => self.add(update),
+                };
                 self.identify(place, update)
             }
             UpdateKind::Alias | UpdateKind::Merge => self.merge(own, update),
         }
+    }
+
+    /// A user is nobody's device, also if it was taken for one.
+    fn user(&mut self, holder: usize, update: &PersonUpdate) -> usize {
+        let key = (update.team_id.0, update.distinct_id.clone());
+        let Some(first) = self.identified.remove(&key) else {
+            return holder;
+        };
+        self.persons[holder].ids.remove(&key.1);
+        let place = self.add(update);
+        self.persons[place].own = first.own;
+        place
     }
 
     /// Whoever identified an id first has it, if it is no user's.
