@@ -25,6 +25,7 @@ use millrace_pipeline::Ack;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use url::Url;
 
 const DAY_SECONDS: u64 = 86_400;
 /// How the logs' default room is bounded on small disks: percent of the disk's size.
@@ -223,6 +224,18 @@ fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
     };
     if !url.starts_with("http://") && !url.starts_with("https://") {
         bail!("clickhouse_url is {url:?}; give its HTTP interface, such as http://clickhouse:8123");
+    }
+    // What else may be in it is not printed: it is where passwords would be.
+    let parsed = Url::parse(url).context(
+        "clickhouse_url is no URL; give its HTTP interface, such as http://clickhouse:8123",
+    )?;
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        bail!(
+            "clickhouse_url has a user or a password in it; give them as clickhouse_user and clickhouse_password"
+        );
+    }
+    if parsed.query().is_some() || parsed.fragment().is_some() {
+        bail!("clickhouse_url has something behind its path; leave out what follows ? or #");
     }
     Ok(Engine::Server {
         url: url.trim_end_matches('/').to_owned(),

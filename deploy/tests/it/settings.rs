@@ -167,6 +167,29 @@ fn values_that_make_no_sense_say_what_would() {
 }
 
 #[test]
+fn an_address_of_clickhouse_with_secrets_or_settings_in_it_is_refused_and_not_printed() {
+    let table = [
+        (
+            "http://me:canary@h:8123",
+            "clickhouse_user and clickhouse_password",
+        ),
+        (
+            "https://canary@h",
+            "clickhouse_user and clickhouse_password",
+        ),
+        ("http://h:8123/?password=canary", "leave out what follows"),
+        ("http://h:8123/#canary", "leave out what follows"),
+        ("http://[canary", "clickhouse_url is no URL"),
+    ];
+    for (url, needle) in table {
+        let output = config("", &[], &["--clickhouse-url", url]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{url}: {text}");
+        assert!(text.contains(needle) && !text.contains("canary"), "{text}");
+    }
+}
+
+#[test]
 fn an_authority_of_clickhouse_is_a_certificate_in_a_file_and_for_https() {
     let table = [
         (Some("http://h"), "ca.pem", "begin it with https://"),
