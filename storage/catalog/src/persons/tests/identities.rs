@@ -104,12 +104,9 @@ fn shared_devices() -> [Shared; 7] {
         ),
         (
             "users that are all taken for each other's devices",
-            vec![
-                identify(("a", "b", 1)),
-                identify(("b", "c", 2)),
-                identify(("c", "d", 3)),
-                identify(("d", "a", 4)),
-            ],
+            [("a", "b", 1), ("b", "c", 2), ("c", "d", 3), ("d", "a", 4)]
+                .map(identify)
+                .to_vec(),
             &[&["a"], &["b"], &["c"], &["d"]],
         ),
         (
