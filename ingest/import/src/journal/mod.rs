@@ -8,6 +8,8 @@
 
 mod records;
 mod refusals;
+#[cfg(test)]
+mod tests;
 
 pub use records::{Records, Runs};
 pub use refusals::{EventState, Known, Refusals, Refused, Standing};
@@ -303,111 +305,4 @@ fn lines(path: &Path, mut visit: impl FnMut(Line)) -> anyhow::Result<u64> {
         rest = behind;
     }
     Ok(whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn heading() -> Heading {
-        Heading {
-            version: 1,
-            url: "http://127.0.0.1:8000".to_owned(),
-            project_key: "phc_a".to_owned(),
-            source: ["captured".to_owned(), String::new()],
-            mapping: String::new(),
-        }
-    }
-
-    fn passed(file: &str, offset: u64, is_end: bool) -> Passed {
-        let mut passed = Passed {
-            file: file.to_owned(),
-            file_bytes: 100,
-            is_end,
-            records: 2,
-            ..Passed::default()
-        };
-        passed.next.offset = offset;
-        passed.made.add(19_000, "a", 2);
-        passed.accepted.add(19_000, "a", 1);
-        passed.rejected.insert("invalid_json".to_owned(), 1);
-        passed
-    }
-
-    fn file(path: &str, bytes: u64) -> SourceFile {
-        SourceFile {
-            path: path.into(),
-            entry: None,
-            bytes,
-        }
-    }
-
-    #[test]
-    fn an_import_goes_on_where_its_journal_ends_wherever_it_is_cut() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal");
-        let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
-        assert_eq!(
-            progress.of(&file("a", 100)).unwrap(),
-            Some(Position::default())
-        );
-        journal.append(vec![passed("a", 10, false)]).unwrap();
-        let before = std::fs::metadata(&path).unwrap().len();
-        journal
-            .append(vec![passed("b", 7, false), passed("a", 20, true)])
-            .unwrap();
-        drop(journal);
-        let whole = std::fs::read(&path).unwrap();
-        for length in before as usize..whole.len() {
-            std::fs::write(&path, &whole[..length]).unwrap();
-            let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
-            assert_eq!(
-                progress.of(&file("a", 100)).unwrap().unwrap().offset,
-                10,
-                "{length}"
-            );
-            journal.append(vec![passed("a", 15, false)]).unwrap();
-            let progress = Journal::read(&path).unwrap();
-            assert_eq!(progress.of(&file("a", 100)).unwrap().unwrap().offset, 15);
-        }
-        std::fs::write(&path, &whole).unwrap();
-        let progress = Journal::read(&path).unwrap();
-        assert_eq!(progress.of(&file("a", 100)).unwrap(), None);
-        assert_eq!(progress.sum.accepted.total(), 3);
-        assert_eq!(progress.sum.rejected["invalid_json"], 3);
-    }
-
-    #[test]
-    fn another_import_another_file_and_another_process_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal");
-        let (mut journal, _) = Journal::open(&path, &heading()).unwrap();
-        journal.append(vec![passed("a", 10, false)]).unwrap();
-        let error = Journal::open(&path, &heading()).unwrap_err().to_string();
-        assert!(error.contains("another import is writing"), "{error}");
-        drop(journal);
-        let other = Heading {
-            project_key: "phc_b".to_owned(),
-            ..heading()
-        };
-        let error = Journal::open(&path, &other).unwrap_err().to_string();
-        assert!(error.contains("another project key"), "{error}");
-        let progress = Journal::read(&path).unwrap();
-        let error = progress.of(&file("a", 99)).unwrap_err().to_string();
-        assert!(error.contains("has 99 bytes and had 100"), "{error}");
-    }
-
-    #[test]
-    fn a_damaged_journal_is_not_gone_on_with() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal");
-        let (mut journal, _) = Journal::open(&path, &heading()).unwrap();
-        journal.append(vec![passed("a", 10, false)]).unwrap();
-        drop(journal);
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[3] = b'\n';
-        std::fs::write(&path, bytes).unwrap();
-        let error = Journal::read(&path).unwrap_err().to_string();
-        assert!(error.contains("damaged"), "{error}");
-    }
 }
