@@ -14,6 +14,8 @@ MUTANTS_VERSION := 27.1.0
 ADVISORIES ?= $(wildcard ../shared/advisory-db)
 # Which part of the mutants: k/n, as cargo mutants has it.
 SHARD ?= 0/1
+# Tests at a time: half as many again as there are cores, as many tests wait for servers.
+TEST_THREADS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 # What make fuzz runs, and under which sanitizer: none is five times as fast.
 TARGET ?= parse
 RUNS ?= 100000000
@@ -38,7 +40,7 @@ build: $(BROWSER) ## Build the release binary: target/release/millrace
 
 .PHONY: test
 test: $(ENGINE) $(BROWSER) test-setup ## Set up what tests need and run every test
-	cargo test --workspace --all-features --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --all-features --no-fail-fast
 
 .PHONY: test-setup
 test-setup: $(ENGINE) $(BROWSER) ## Install what tests need beside Rust: PostgreSQL, Chromium, Python and Node clients
@@ -95,6 +97,12 @@ torture-keys: # Send ten million keys of nobody, and look at the server's memory
 .PHONY: torture-schedules
 torture-schedules: # Let threads go on in a million orders on the way into the log
 	MILLRACE_SCHEDULES=112000 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p millrace-pipeline --lib schedules
+
+.PHONY: attack
+attack: $(ENGINE) ## Attack a server for an hour with all that is known, beside a tenant who works; MINUTES=n, SEED=n
+	cargo build --release -p millrace -p millrace-load
+	target="$${CARGO_TARGET_DIR:-target}" && "$$target/release/millrace-load" attack \
+		--server "$$target/release/millrace" --minutes $(or $(MINUTES),60)$(if $(SEED), --seed $(SEED))
 
 .PHONY: mutants
 mutants: ## Change the log's code and that of permissions, a mutant at a time, and see a test fail; SHARD=0/8

@@ -41,7 +41,7 @@ impl Arrived {
     ) -> Result<Context, ApiError> {
         let caller = self.caller(app).await?;
         if let Some(caller) = &caller {
-            let counted = app.throttle.request(caller.key_id);
+            let counted = app.throttle.request(caller.user.id, caller.key_id);
             *allowance = counted.map_err(|refused| {
                 *allowance = Some(refused);
                 ApiError::throttled(refused)

@@ -3,6 +3,8 @@
 //! warp takes connection and request apart; which operation is meant, and the stages on the way
 //! to it, are [`stages`]'s.
 
+use crate::answer::budget::AnswerBudget;
+use crate::answer::turns::Turns;
 use crate::change::lock::ChangeLocks;
 use crate::front_page;
 use crate::openapi;
@@ -26,6 +28,8 @@ pub(crate) struct App {
     pub(crate) router: Arc<Router>,
     pub(crate) throttle: Throttle,
     pub(crate) locks: ChangeLocks,
+    pub(crate) answers: AnswerBudget,
+    pub(crate) turns: Turns,
 }
 
 /// The table of operations contradicts itself; never so in a release, as a test builds it.
@@ -57,6 +61,8 @@ impl App {
             router: ROUTER.clone()?,
             throttle: Throttle::new(&services.config),
             locks: ChangeLocks::new(),
+            answers: AnswerBudget::default(),
+            turns: Turns::default(),
             services: Arc::new(services),
         })
     }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Connections of one address at a time, or of one IPv6 network.
-const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
+pub(crate) const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
 
 /// Who has how many.
 pub(crate) struct Connections {

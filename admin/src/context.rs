@@ -2,11 +2,14 @@
 
 use crate::error::ApiError;
 use crate::page::{self, Envelope, LIMIT_MAX};
+use crate::request::path_id;
 use crate::services::Services;
 use http::HeaderMap;
 use http::uri::Uri;
 use millrace_catalog::{Access, Actor, Caller, Catalog, Page, PageRequest, Project};
+use serde::Serialize;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -42,6 +45,12 @@ impl Context {
     /// Where everything is kept.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.services.catalog
+    }
+
+    /// The same request, with everything kept elsewhere.
+    pub(crate) fn with_catalog(mut self, catalog: Catalog) -> Self {
+        Arc::make_mut(&mut self.services).catalog = catalog;
+        self
     }
 
     /// Who asks.
@@ -98,13 +107,13 @@ impl Context {
         value.map(String::as_str).unwrap_or_default()
     }
 
-    /// A parameter of the path that is a UUID.
+    /// A parameter of the path that is a UUID, hyphenated.
     ///
     /// # Errors
     ///
     /// 404 if it is none: malformed and unknown are the same.
     pub(crate) fn uuid(&self, name: &str) -> Result<Uuid, ApiError> {
-        Uuid::parse_str(self.text(name)).map_err(|_| ApiError::not_found())
+        path_id::parse(self.text(name)).ok_or_else(ApiError::not_found)
     }
 
     /// A parameter of the path that is a number.
@@ -139,10 +148,29 @@ impl Context {
         page::requested(&self.request.uri, limit_max)
     }
 
-    /// A part of a list in its envelope.
-    pub(crate) fn envelope<R, T: From<R>>(&self, page: PageRequest, found: Page<R>) -> Envelope<T> {
-        let results = found.rows.into_iter().map(T::from).collect();
+    /// A page of a list in its envelope, read by `read` in pieces until it is whole, or as large as
+    /// an answer may be.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`.
+    pub(crate) async fn list<R, T, E, F>(
+        &self,
+        mut page: PageRequest,
+        read: impl Fn(PageRequest) -> F,
+    ) -> Result<Envelope<T>, ApiError>
+    where
+        T: From<R> + Serialize,
+        F: Future<Output = Result<Page<R>, E>>,
+        ApiError: From<E>,
+    {
         let request = &self.request;
-        Envelope::new(&request.base_url, &request.uri, page, found.count, results)
+        let mut wanted = page;
+        if let Some(end) = page::end_offset(&request.uri) {
+            wanted = page::page_before::<R, T, E, F>(end, page.limit, &read).await?;
+            page.offset = wanted.offset;
+        }
+        let part = page::read(wanted, read).await?;
+        Ok(Envelope::new(&request.base_url, &request.uri, page, part))
     }
 }

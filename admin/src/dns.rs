@@ -163,3 +163,29 @@ fn resolver(
     options.cache_size = 0;
     builder.build()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::UdpSocket;
+
+    #[test]
+    fn a_question_is_given_up_after_eight_seconds() {
+        let dns = Dns::new(Some(([127, 0, 0, 1], 53).into()));
+        assert_eq!((TRY_TIMEOUT.as_secs(), RETRIES), (2, 2));
+        assert_eq!(dns.deadline.as_secs(), 8);
+    }
+
+    #[tokio::test]
+    async fn a_nameserver_that_does_not_answer_is_asked_three_times_at_most() {
+        let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let dns = Dns::with_timeout(silent.local_addr().ok(), Duration::from_millis(50));
+        let answer = dns.proof("silent.example", "x").await;
+        assert_eq!(answer, Err(DnsError::TimedOut));
+        let (mut asked, mut question) = (0, [0; 512]);
+        while silent.try_recv_from(&mut question).is_ok() {
+            asked += 1;
+        }
+        assert!((1..=3).contains(&asked), "{asked}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Tells administrators of exports that somebody should look after.
 
-use crate::mail::{ExportTrouble, Outbox};
+use crate::mail::{ExportTrouble, Outbox, Trouble};
 use async_trait::async_trait;
 use millrace_catalog::{BatchExport, Catalog};
 use millrace_exports::engine::{Notice, Notices};
@@ -38,7 +38,11 @@ impl Notices for ExportNotices {
         let trouble = ExportTrouble {
             export: export.name.clone(),
             organization: organization.name,
-            is_paused: notice == Notice::Paused,
+            trouble: match notice {
+                Notice::RunFailed => Trouble::RunFailed,
+                Notice::Paused => Trouble::Paused,
+                Notice::Waits => Trouble::Waits,
+            },
             why: why.to_owned(),
             path: format!("/api/organizations/{id}/batch_exports/{}/", export.id),
         };

@@ -50,6 +50,7 @@ mod openapi;
 mod operation;
 mod page;
 mod patch;
+mod plain_text;
 pub mod plugin_catalogue;
 pub mod proxy_check;
 mod request;

@@ -1,5 +1,6 @@
 //! The schema of a request's body: published in the document, and what bodies are checked by.
 
+use crate::plain_text::{NoTags, PlainTexts};
 use crate::timestamp;
 use jsonschema::{Draft, Validator};
 use schemars::generate::SchemaSettings;
@@ -11,8 +12,8 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Marks a choice that is published and not checked here: who takes the body refuses it, as only
-/// they can say what is wrong, or blame another field.
+/// Marks a choice, or fields that go together, which are published and not checked here: who takes the body
+/// refuses it, as only they can say what is wrong, or blame another field.
 pub(crate) const CHECKED_LATER: &str = "x-checked-later";
 
 /// What a body must look like.
@@ -34,6 +35,7 @@ impl BodySchema {
         let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
         let generator = settings
             .with_transform(IntegerRanges)
+            .with_transform(PlainTexts)
             .with_transform(without_boolean_schemas())
             .into_generator();
         let schema = generator.into_root_schema_for::<T>().to_value();
@@ -55,7 +57,7 @@ impl BodySchema {
     }
 
     fn compiled(name: String, schema: Value) -> Self {
-        let checked = choices_of_any_type(schema.clone());
+        let checked = as_checked(schema.clone());
         let schema = without_marks(schema);
         let validator = jsonschema::options()
             .with_draft(Draft::Draft202012)
@@ -84,12 +86,13 @@ pub(crate) fn without_boolean_schemas() -> ReplaceBoolSchemas {
     transform
 }
 
-/// A value of another type is no choice either, and is to be blamed for that: where the values are
-/// listed, their type goes.
-fn choices_of_any_type(schema: Value) -> Value {
+/// The schema as bodies are checked by it. A value of another type is no choice either, and is to be blamed for
+/// that: where the values are listed, their type goes.
+fn as_checked(schema: Value) -> Value {
     match Schema::try_from(schema) {
         Ok(mut schema) => {
             ChoicesOfAnyType.transform(&mut schema);
+            NoTags.transform(&mut schema);
             schema.to_value()
         }
         // It cannot be compiled either, and that says why.
@@ -123,8 +126,9 @@ impl Transform for ChoicesOfAnyType {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
         if schema.remove(CHECKED_LATER).is_some() {
-            schema.remove("enum");
-            schema.remove("const");
+            for keyword in ["enum", "const", "dependentRequired", "allOf"] {
+                schema.remove(keyword);
+            }
         } else if schema.get("enum").or(schema.get("const")).is_some() {
             schema.remove("type");
         }

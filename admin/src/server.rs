@@ -1,9 +1,11 @@
 //! The accept loop.
 //!
 //! warp's own server has no time-outs, so connections are served by hyper here: a limit on their
-//! number, in all and from each address, on the time a request's head may take and on how long a
-//! client may take nothing of its answer; `stages` bounds the time until there is one.
+//! number, in all and from each address, on the time a request's head may take, on how long a
+//! client may take nothing of its answer, and on how slowly it may take the rest; `stages` bounds the
+//! time until there is one, and what all answers have of the memory.
 
+use crate::answer::sent::sent;
 use crate::app::routes;
 use crate::connections::Connections;
 use crate::proxy_check::ProxyRounds;
@@ -74,7 +76,8 @@ pub async fn serve(
         let service = service.clone();
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
-            hyper::service::Service::call(&service, request)
+            let answering = hyper::service::Service::call(&service, request);
+            async move { answering.await.map(sent) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -130,4 +133,30 @@ fn is_broken(error: &io::Error) -> bool {
         kind,
         io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    #[tokio::test]
+    async fn a_connection_without_a_slot_stays_with_the_kernel() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let slots = Arc::new(Semaphore::new(2));
+        let mut clients = Vec::new();
+        let mut served = Vec::new();
+        for _ in 0..3 {
+            clients.push(TcpStream::connect(address).await.unwrap());
+        }
+        for _ in 0..2 {
+            served.push(accept(&listener, &slots).await.unwrap());
+        }
+        let soon = Duration::from_millis(50);
+        assert!(timeout(soon, accept(&listener, &slots)).await.is_err());
+        served.pop();
+        let (_, _, peer) = accept(&listener, &slots).await.unwrap();
+        assert_eq!(peer.0, clients[2].local_addr().unwrap());
+    }
 }

@@ -21,6 +21,8 @@ pub struct ApiConfig {
     pub requests_per_minute_max: u32,
     /// Requests that a key may make in an hour; 0: any number.
     pub requests_per_hour_max: u32,
+    /// All keys of a user together may make so many times what one may; 0: any number.
+    pub requests_per_user_factor: u32,
     /// Wrong keys that an address may present in a minute; 0: any number. Right keys are served
     /// all the same.
     pub wrong_keys_per_minute_max: u32,
@@ -41,6 +43,7 @@ impl Default for ApiConfig {
             trusted_proxies: Vec::new(),
             requests_per_minute_max: 480,
             requests_per_hour_max: 4_800,
+            requests_per_user_factor: 4,
             wrong_keys_per_minute_max: 30,
             write_timeout: Duration::from_secs(30),
             proxy_base_name: "proxy.localhost".to_owned(),

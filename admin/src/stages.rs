@@ -11,13 +11,14 @@
 //! task of their own, so that what was begun is finished and remembered.
 
 use crate::admission::Arrived;
+use crate::answer::budget::AnswerRoom;
 use crate::answer::response::{self, Success};
 use crate::app::App;
 use crate::change;
 use crate::change::etag;
 use crate::context::{Context, Request};
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Bounds, Operation};
 use crate::request::body;
 use crate::request::origin::{Origin, Peer};
 use crate::request::request_id;
@@ -26,12 +27,8 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use std::sync::Arc;
-use std::time::Duration;
 use tracing::Instrument;
 use warp::reply::Response;
-
-/// How long an answer may take; then the client gets 503.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request without its body, as it came.
 pub(crate) struct Head {
@@ -54,8 +51,9 @@ where
     let route = found.as_ref().map_or("none", |found| found.item.template);
     let span = tracing::error_span!("request", request_id, method = %head.method, route);
     let problem = response::wants_problem(&head.headers);
+    let is_read = matches!(head.method, Method::GET | Method::HEAD);
     let answered = async {
-        let mut allowance = None;
+        let (mut allowance, mut room) = (None, None);
         let outcome = match found {
             Some(found) => {
                 let origin = Origin::of(&app.services.config, head.peer, &head.headers);
@@ -75,17 +73,33 @@ where
                         base_url: origin.base_url,
                     }),
                 };
-                let staged = pass(arrived, app, body, &mut allowance);
-                let staged = tokio::time::timeout(REQUEST_TIMEOUT, staged).await;
+                let timeout = arrived
+                    .operation()
+                    .map_or(Bounds::timeout_of_none(), |operation| {
+                        operation.bounds.timeout
+                    });
+                let staged = pass(arrived, app, body, (&mut allowance, &mut room));
+                let staged = tokio::time::timeout(timeout, staged).await;
                 staged.unwrap_or_else(|_| Err(ApiError::unavailable()))
             }
             None => Err(ApiError::not_found()),
+        };
+        let bytes = outcome.as_ref().map_or(0, |made| made.body.len());
+        let has_room = room.as_mut().is_none_or(|room| room.keep(bytes));
+        // What was changed is told all the same.
+        let outcome = match has_room || !is_read {
+            true => outcome,
+            false => Err(ApiError::answers_unread()),
         };
         let status = outcome
             .as_ref()
             .map_or_else(ApiError::status, |made| made.status);
         tracing::info!(status = status.as_u16(), "answered");
-        response::of(outcome, allowance, problem)
+        let mut response = response::of(outcome, allowance, problem);
+        if let Some(room) = room {
+            response.extensions_mut().insert(Arc::new(room));
+        }
+        response
     };
     let mut response = answered.instrument(span).await;
     if let Ok(value) = request_id.parse() {
@@ -101,7 +115,7 @@ async fn pass<S, B>(
     arrived: Arrived,
     app: &Arc<App>,
     body: S,
-    allowance: &mut Option<Allowance>,
+    (allowance, room): (&mut Option<Allowance>, &mut Option<AnswerRoom>),
 ) -> Result<Success, ApiError>
 where
     S: Stream<Item = Result<B, warp::Error>>,
@@ -111,13 +125,30 @@ where
     let Some(operation) = arrived.operation().cloned() else {
         return Err(ApiError::method_not_allowed(&arrived.item.allow()));
     };
+    if let Some(caller) = &context.caller {
+        let bounds = &operation.bounds;
+        let body_bytes = body::declared_bytes(&arrived.request.headers)
+            .unwrap_or(bounds.body_bytes_max)
+            .min(bounds.body_bytes_max);
+        let bytes = bounds.answer_bytes_max + body_bytes;
+        *room = Some(app.answers.room(caller.user.id, bytes).await?);
+    }
     if arrived.method == Method::GET {
+        let _turn = match &context.caller {
+            Some(caller) if operation.takes_turns() => Some(app.turns.of(caller.user.id).await),
+            _ => None,
+        };
         let outcome = read(&operation, context.clone()).await;
         return outcome.map_err(|error| arrived.counted(app, &context, error));
     }
     let (context, body) = match &operation.body {
         Some(_) => {
-            let body = body::gather(&arrived.request.headers, body).await?;
+            let body = body::gather(
+                &arrived.request.headers,
+                body,
+                operation.bounds.body_bytes_max,
+            )
+            .await?;
             // The key may have been revoked while the client took its time.
             (arrived.admit_again(app).await?, body)
         }
@@ -137,7 +168,7 @@ async fn read(operation: &Operation, context: Context) -> Result<Success, ApiErr
     let mut success = Success::of(operation, answer);
     if !operation.is_list {
         let tag = success.tag.take();
-        let tag = tag.unwrap_or_else(|| etag::of(&success.body));
+        let tag = tag.unwrap_or_else(|| etag::without(operation.live_fields, &success.body));
         if etag::is_known(&request.headers, &tag) {
             success.status = StatusCode::NOT_MODIFIED;
             success.body = Bytes::new();
@@ -145,4 +176,44 @@ async fn read(operation: &Operation, context: Context) -> Result<Success, ApiErr
         success.tag = Some(tag);
     }
     Ok(success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::Router;
+    use crate::services::Services;
+    use futures_util::stream;
+    use millrace_catalog::testing::TestDatabase;
+    use millrace_catalog::{Catalog, SecretKey};
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    async fn never(_: Context) -> Result<String, ApiError> {
+        std::future::pending().await
+    }
+
+    #[tokio::test]
+    async fn what_takes_longer_than_its_operation_may_is_given_up() {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open(database.url()).await.unwrap();
+        let services = Services::new(catalog, SecretKey::generate().unwrap());
+        let mut app = App::new(services).unwrap();
+        let slow = Operation::get("/api/slow/", never).about("Wait").open();
+        app.router = Arc::new(Router::new(vec![slow]).unwrap());
+        let head = Head {
+            method: Method::GET,
+            uri: Uri::from_static("/api/slow/"),
+            headers: HeaderMap::new(),
+            peer: None,
+        };
+        // Nothing is asked of the database, which knows the time by itself.
+        tokio::time::pause();
+        let begun = Instant::now();
+        let body = stream::empty::<Result<Bytes, warp::Error>>();
+        let answer = handle(&Arc::new(app), head, body).await;
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(begun.elapsed().as_secs(), 30);
+        assert_eq!(Bounds::timeout_of_none(), Duration::from_secs(30));
+    }
 }

@@ -1,18 +1,16 @@
 //! The way of a request's body, without HTTP: parsed, submitted, committed to a log.
 
 use crate::requests::Workload;
-use anyhow::{Context, Result, anyhow};
+use crate::store::Store;
+use anyhow::{Result, anyhow};
 use millrace_parse::{Facts, KeyLookup, Limits, Parser, Project, Protocol};
-use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
-use millrace_rows::{Batch, EventRow, Lane, Micros, RowGroup, TeamId};
+use millrace_rows::{Batch, EventRow, Micros, RowGroup, TeamId};
 use std::hint::black_box;
 use std::path::Path;
-use tempfile::TempDir;
 use uuid::Uuid;
 
 /// The moment at which every measured request arrives.
 pub const RECEIVED_AT: Micros = Micros(1_795_189_091_100_000);
-const LOG_BYTES_MAX: u64 = 2 << 30;
 
 /// What is known of every measured request beside its body.
 #[must_use]
@@ -75,21 +73,10 @@ impl Parsing {
     /// # Errors
     /// The body was not taken as a whole.
     pub fn once(&mut self) -> Result<()> {
-        let batch = self.batch()?;
+        let batch = batch(&mut self.parser, &self.body)?;
         let groups = black_box(batch).groups.into_iter();
         self.parser.recycle(groups.map(|group| group.bytes));
         Ok(())
-    }
-
-    fn batch(&mut self) -> Result<Batch> {
-        let parsed = self
-            .parser
-            .parse(black_box(&self.body), &facts(), &mut |_| {
-                KeyLookup::Found(PROJECT)
-            })
-            .map_err(|refused| anyhow!("the body was refused: {refused:?}"))?;
-        anyhow::ensure!(parsed.report.rejected_count == 0, "an event was refused");
-        Ok(parsed.batch)
     }
 
     /// The rows of one body, as they go to the log.
@@ -97,18 +84,23 @@ impl Parsing {
     /// # Errors
     /// The body was not taken as a whole.
     pub fn rows(mut self) -> Result<Vec<RowGroup>> {
-        Ok(self.batch()?.groups)
+        Ok(batch(&mut self.parser, &self.body)?.groups)
     }
+}
+
+fn batch(parser: &mut Parser, body: &[u8]) -> Result<Batch> {
+    let mut find = |_: &str| KeyLookup::Found(PROJECT);
+    let parsed = parser
+        .parse(black_box(body), &facts(), &mut find)
+        .map_err(|refused| anyhow!("the body was refused: {refused:?}"))?;
+    anyhow::ensure!(parsed.report.rejected_count == 0, "an event was refused");
+    Ok(parsed.batch)
 }
 
 /// Requests on their way to a log that nobody ships, one after the other.
 pub struct Requests {
     parsing: Parsing,
-    pipeline: Pipeline,
-    running: Option<Running>,
-    runtime: tokio::runtime::Runtime,
-    /// Removed when dropped.
-    _log: TempDir,
+    store: Store,
 }
 
 impl Requests {
@@ -117,23 +109,9 @@ impl Requests {
     /// # Errors
     /// The log cannot be opened, or the system has no thread left.
     pub fn of(workload: Workload, dir: &Path) -> Result<Self> {
-        let log = TempDir::new_in(dir).context("cannot make a folder for the log")?;
-        let (pipeline, running) = Pipeline::start(&PipelineOptions {
-            log_dir: log.path().to_owned(),
-            log_bytes_max: LOG_BYTES_MAX,
-            segment_bytes: 64 << 20,
-            queue_requests_max: 64,
-            queue_bytes_max: 64 << 20,
-            ack: Ack::Disk,
-        })?;
         Ok(Self {
             parsing: Parsing::of(workload.body(false)),
-            pipeline,
-            running: Some(running),
-            runtime: tokio::runtime::Builder::new_current_thread()
-                .build()
-                .context("cannot start a runtime")?,
-            _log: log,
+            store: Store::below(dir)?,
         })
     }
 
@@ -142,21 +120,9 @@ impl Requests {
     /// # Errors
     /// It was not stored: the log is full after about 2 GiB.
     pub fn once(&mut self) -> Result<()> {
-        let slot = self.pipeline.reserve(Lane::Live, self.parsing.body.len())?;
-        let batch = self.parsing.batch()?;
-        let parser = &mut self.parsing.parser;
-        let submitted = slot.submit(batch, |spent| parser.recycle(spent));
-        let committed = self.runtime.block_on(submitted)?;
-        self.parsing.parser.recycle(committed.spent);
-        Ok(())
-    }
-}
-
-impl Drop for Requests {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-        }
+        let Parsing { parser, body } = &mut self.parsing;
+        let parse = |parser: &mut Parser| batch(parser, body);
+        self.store.commit(parser, body.len(), parse)
     }
 }
 
@@ -184,7 +150,7 @@ mod tests {
             for _ in 0..3 {
                 requests.once().unwrap();
             }
-            assert!(requests.pipeline.log_bytes_used() > 0, "{}", workload.name);
+            assert!(requests.store.bytes_used() > 0, "{}", workload.name);
         }
     }
 }

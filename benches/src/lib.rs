@@ -3,10 +3,14 @@
 //!
 //! - [`requests`]: the bodies.
 //! - [`hot_path`]: what is done with them.
+//! - [`hostile`]: requests that are made to cost much.
+//! - [`store`]: a log for them.
 //! - [`check`]: `make bench-check`, instructions counted and compared.
 
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod hostile;
 pub mod hot_path;
 pub mod requests;
+pub mod store;

@@ -1,9 +1,11 @@
 //! The organization API as a part of the process: on a thread, a runtime and a connection to the
 //! catalog of its own, so that nothing it does holds events up.
 
+use crate::cleanup;
 use crate::config::Config;
 use crate::nodes;
 use crate::open;
+use crate::plugin_source::SourceProcesses;
 use crate::secret_key;
 use anyhow::{Context, anyhow};
 use millrace_admin::dns::Dns;
@@ -23,6 +25,8 @@ use tokio::time::MissedTickBehavior;
 /// How often it is looked whether the catalog answers, and how long that may take.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+/// When the catalog is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Threads for requests: a second one, so that a long answer does not hold up the others.
 const THREADS: usize = 2;
 
@@ -56,10 +60,7 @@ impl Admin {
             .name("admin".to_owned())
             .spawn(move || {
                 let outcome = serve(&config, secret_key, keys, listener, &answers, stopped);
-                if let Err(error) = &outcome {
-                    tracing::error!(error = format!("{error:#}"), "the admin API ended");
-                }
-                // Nobody waits for it where ingestion goes on.
+                // Nobody waits for it where the process ends otherwise.
                 drop(end.send(outcome));
             })?;
         Ok(Self {
@@ -85,19 +86,23 @@ impl Admin {
         }
     }
 
-    /// Waits until it ends by itself: never, unless something is wrong.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub async fn ended(&mut self) -> anyhow::Result<()> {
+    async fn ended(&mut self) -> anyhow::Result<()> {
         let outcome = (&mut self.ended).await;
         outcome.unwrap_or_else(|_| Err(anyhow!("the admin API panicked")))
+    }
+
+    /// Waits until it ends by itself: never, unless something is wrong; why it did.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        match self.ended().await {
+            Ok(()) => anyhow!("the admin API ended by itself"),
+            Err(error) => error,
+        }
     }
 
     /// Lets it finish what is in flight.
     ///
     /// # Errors
-    /// As [`Admin::ended`].
+    /// When something was wrong with it.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
         self.ended().await
@@ -119,7 +124,9 @@ fn serve(
         .build()
         .context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
-        let catalog = open::catalog(config).await?;
+        let Some(catalog) = catalog(config, &mut stopped).await else {
+            return Ok(());
+        };
         let mut services = services(config, catalog.clone(), secret_key);
         services.key_cache = keys.map(key_cache).unwrap_or_default();
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -130,10 +137,27 @@ fn serve(
             }
             never = look(&catalog, catalog_answers) => match never {},
             never = nodes::watch(&catalog) => match never {},
+            never = cleanup::run(&catalog, config.activity_log_kept) => match never {},
         }
     });
     runtime.shutdown_background();
     outcome
+}
+
+/// The catalog, as soon as it can be opened; none if the process stops before. Nothing else of the process ends for it.
+async fn catalog(config: &Config, stopped: &mut watch::Receiver<bool>) -> Option<Catalog> {
+    loop {
+        match open::catalog(config).await {
+            Ok(catalog) => return Some(catalog),
+            Err(error) => tracing::error!(
+                "the API does not run yet, as the catalog cannot be opened: {error:#}"
+            ),
+        }
+        let stop = stopped.wait_for(|stop| *stop);
+        if tokio::time::timeout(AGAIN_AFTER, stop).await.is_ok() {
+            return None;
+        }
+    }
 }
 
 fn key_cache(keys: Keys) -> KeyCache {
@@ -162,12 +186,16 @@ pub fn outbox(config: &Config) -> Option<Outbox> {
 
 /// What the API works with, as configured.
 fn services(config: &Config, catalog: Catalog, secret_key: SecretKey) -> Services {
+    let catalog = catalog
+        .with_source_parser(Arc::new(SourceProcesses::default()))
+        .with_limits(config.limits);
     let mut services = Services::new(catalog, secret_key);
     services.config = ApiConfig {
         public_url: config.admin_public_url.clone(),
         trusted_proxies: config.trusted_proxies.clone(),
         requests_per_minute_max: config.admin_requests_per_minute_max,
         requests_per_hour_max: config.admin_requests_per_hour_max,
+        requests_per_user_factor: config.admin_requests_per_user_factor,
         proxy_base_name: config.proxy_base_name.clone(),
         export_root: config.export_root.clone(),
         allow_private_destinations: config.allow_private_destinations,

@@ -5,6 +5,7 @@ use crate::commands::{
     secrets,
 };
 use crate::config::Settings;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, CommandFactory, Parser, Subcommand};
 
 /// Takes analytics events over HTTP, answers when they are on disk, and puts each into ClickHouse
@@ -48,6 +49,28 @@ pub fn command() -> clap::Command {
             arg.hide_short_help(hidden)
         })
         .mut_subcommand("import", with_short_help)
+}
+
+/// The same error with the usage of the command's help: clap's own has each setting that was given, or is in
+/// the environment, as if it were required.
+#[must_use]
+pub fn with_usage_of_help(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
+        return error;
+    };
+    let usage = usage.to_string();
+    let words = usage.split_whitespace();
+    let mut command = command();
+    command.build();
+    for word in words.skip_while(|word| *word != "millrace").skip(1) {
+        match command.find_subcommand(word).cloned() {
+            Some(inner) => command = inner,
+            None => break,
+        }
+    }
+    let usage = ContextValue::StyledStr(command.render_usage());
+    error.insert(ContextKind::Usage, usage);
+    error
 }
 
 /// A command whose `--help` is that of `-h`: who imports need not read the settings of a server.

@@ -6,6 +6,7 @@ use crate::config::{Config, Engine};
 use crate::open;
 use metrics::{describe_gauge, gauge};
 use millrace_clickhouse::{ClickHouse, Purpose, QueryErrorKind, Settings, Unusable};
+use millrace_embedded::Confinement;
 use millrace_ingest::Readiness;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -31,6 +32,11 @@ pub async fn begin(config: &Config, stores_events: bool, readiness: &Readiness) 
         Engine::Embedded { .. } => Owner::Us,
         Engine::Server { .. } => Owner::Others,
     };
+    if owner == Owner::Us
+        && let Some(warning) = Confinement::of_this_kernel().warning()
+    {
+        readiness.observe("clickhouse_confinement", move || Some(warning.to_owned()));
+    }
     let watch = ClickHouseWatch::start(&settings, purpose, owner);
     readiness.observe("clickhouse", watch.failure());
     watch.first_problem().await
@@ -147,7 +153,10 @@ fn report(problem: &Unusable) {
         QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_) => {
             tracing::error!("what needs ClickHouse waits: {problem}");
         }
-        QueryErrorKind::NoConnection | QueryErrorKind::NoHttp | QueryErrorKind::Other => {
+        QueryErrorKind::NoConnection
+        | QueryErrorKind::NoHttp
+        | QueryErrorKind::NotClickHouse
+        | QueryErrorKind::Other => {
             tracing::warn!("what needs ClickHouse waits: {problem}");
         }
     }

@@ -45,7 +45,7 @@ impl Credentials {
     pub fn load(path: &Path) -> anyhow::Result<Option<Self>> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot read {}", path.display()));
             }
@@ -80,6 +80,11 @@ impl Credentials {
     }
 }
 
+/// There is no such file, nor can there be one where the folder is a file.
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 fn is_want_of_room(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
@@ -96,8 +101,23 @@ pub struct Banner<'a> {
     /// Whether the personal key is shown, and not only where it is: what is printed elsewhere than to a
     /// person is kept, by a journal or for a container, and read by others.
     pub shows_personal_key: bool,
+    /// Whether ClickHouse is the embedded one, whose password was made here.
+    pub is_embedded: bool,
     /// Why ClickHouse cannot be used, and what to do; `None` if it can.
     pub clickhouse_problem: Option<&'a str>,
+}
+
+impl Banner<'_> {
+    /// Place of the password of ClickHouse's user.
+    fn password(&self) -> String {
+        if self.is_embedded {
+            format!("password in {}", self.path.display())
+        } else if self.credentials.clickhouse_password.is_empty() {
+            "no password".to_owned()
+        } else {
+            "password as set in clickhouse_password".to_owned()
+        }
+    }
 }
 
 impl fmt::Display for Banner<'_> {
@@ -128,17 +148,17 @@ impl fmt::Display for Banner<'_> {
             ),
             (
                 "Admin API",
-                format!("{}/api/organizations/", c.admin_url),
+                format!("{}/api/docs/", c.admin_url),
                 !c.admin_url.is_empty(),
             ),
             ("Personal key", personal, !c.admin_url.is_empty()),
             (
                 "ClickHouse",
                 format!(
-                    "{} (user {}, password in {})",
+                    "{} (user {}, {})",
                     c.clickhouse_url,
                     c.clickhouse_user,
-                    self.path.display()
+                    self.password()
                 ),
                 !c.clickhouse_url.is_empty(),
             ),
@@ -211,13 +231,46 @@ mod tests {
                 credentials: &credentials,
                 path,
                 shows_personal_key,
+                is_embedded: true,
                 clickhouse_problem: None,
             };
-            let text = banner.to_string();
-            let shown = text
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("Personal key"));
-            assert_eq!(shown.unwrap().trim(), expected);
+            assert_eq!(line_of(&banner, "Personal key"), expected);
+        }
+    }
+
+    fn line_of(banner: &Banner<'_>, name: &str) -> String {
+        let text = banner.to_string();
+        let mut lines = text.lines();
+        let found = lines.find_map(|line| line.trim().strip_prefix(name));
+        found.unwrap().trim().to_owned()
+    }
+
+    #[test]
+    fn the_banner_says_where_the_password_is_and_what_a_browser_may_open() {
+        let table = [
+            (true, "made", "password in data/credentials.json"),
+            (false, "given", "password as set in clickhouse_password"),
+            (false, "", "no password"),
+        ];
+        for (is_embedded, password, expected) in table {
+            let credentials = Credentials {
+                admin_url: "http://127.0.0.1:8010".to_owned(),
+                clickhouse_url: "http://db:8123".to_owned(),
+                clickhouse_user: "me".to_owned(),
+                clickhouse_password: password.to_owned(),
+                ..Credentials::default()
+            };
+            let banner = Banner {
+                credentials: &credentials,
+                path: Path::new("data/credentials.json"),
+                shows_personal_key: false,
+                is_embedded,
+                clickhouse_problem: None,
+            };
+            let expected = format!("http://db:8123 (user me, {expected})");
+            assert_eq!(line_of(&banner, "ClickHouse"), expected);
+            let docs = "http://127.0.0.1:8010/api/docs/";
+            assert_eq!(line_of(&banner, "Admin API"), docs);
         }
     }
 }

@@ -38,10 +38,16 @@ impl DataDirLock {
 /// # Errors
 /// When it cannot be written, or another process has it.
 pub fn take_used(dir: &Path, role: &str) -> anyhow::Result<Option<DataDirLock>> {
-    if dir.exists() && !dir.is_dir() {
+    let existing = dir.ancestors().find(|dir| dir.exists());
+    if let Some(file) = existing.filter(|existing| !existing.is_dir()) {
+        let below = if file == dir {
+            String::new()
+        } else {
+            format!(", so that {} can be none", dir.display())
+        };
         bail!(
-            "{} is no folder; give another with --data-dir",
-            dir.display()
+            "{} is no folder{below}; give another with --data-dir",
+            file.display()
         );
     }
     if dir.exists() {

@@ -1,5 +1,6 @@
 //! The embedded ClickHouse: as our child, and as the child itself.
 
+use crate::backup_dir;
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
 use crate::signals;
@@ -10,7 +11,10 @@ use millrace_embedded::{
     SupervisorOptions,
 };
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -20,6 +24,8 @@ const PORT_WAIT: Duration = Duration::from_secs(30);
 const RESTARTS: &str = "millrace_engine_restarts_total";
 /// The variable that carries the password to the child: a command line can be read by everybody.
 const PASSWORD_VARIABLE: &str = "MILLRACE_CLICKHOUSE_PASSWORD";
+/// Variables of ours that the child gets.
+const KEPT_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
 /// Starts the engine as a supervised child and fills in where it is. `None` when a server is used
 /// instead.
@@ -30,7 +36,7 @@ pub async fn start(
     config: &Config,
     credentials: &mut Credentials,
 ) -> anyhow::Result<Option<Supervisor>> {
-    let (listen, library, memory_bytes_max, user) = match &config.engine {
+    let (listen, library, user) = match &config.engine {
         Engine::Server {
             url,
             user,
@@ -45,10 +51,9 @@ pub async fn start(
         Engine::Embedded {
             listen,
             library,
-            memory_bytes_max,
             user,
             ..
-        } => (*listen, library, *memory_bytes_max, user),
+        } => (*listen, library, user),
     };
     let library = millrace_embedded::find_library(library.as_deref())?;
     // The child would say it too, but only in the log, again and again.
@@ -57,28 +62,14 @@ pub async fn start(
     })?;
     ensure_password(config, credentials)?;
     credentials.clickhouse_user.clone_from(user);
-    let executable = std::env::current_exe().context("cannot find the program's own file")?;
-    let (data_dir, password) = (
-        config.data_dir.clone(),
-        credentials.clickhouse_password.clone(),
-    );
-    let (user, parent) = (user.clone(), std::process::id());
+    let child = Child {
+        executable: std::env::current_exe().context("cannot find the program's own file")?,
+        config: config.clone(),
+        library,
+        password: credentials.clickhouse_password.clone(),
+    };
     let supervisor = Supervisor::start(SupervisorOptions::default(), move |chosen| {
-        let mut command = Command::new(&executable);
-        command
-            .arg("clickhouse")
-            .args(["--parent", &parent.to_string()]);
-        command
-            .arg("--data-dir")
-            .arg(&data_dir)
-            .arg("--libchdb")
-            .arg(&library);
-        command.args(["--clickhouse-addr", &chosen.unwrap_or(listen).to_string()]);
-        command.args(["--clickhouse-memory", &memory_bytes_max.to_string()]);
-        command
-            .args(["--clickhouse-user", &user])
-            .env(PASSWORD_VARIABLE, &password);
-        command
+        child.command(chosen.unwrap_or(listen))
     })
     .context("cannot start the supervisor of ClickHouse")?;
     tokio::spawn(count_restarts(supervisor.status()));
@@ -89,6 +80,58 @@ pub async fn start(
     };
     credentials.clickhouse_url = format!("http://{address}");
     Ok(Some(supervisor))
+}
+
+/// All that it takes to start the engine's process.
+struct Child {
+    executable: PathBuf,
+    config: Config,
+    library: PathBuf,
+    password: String,
+}
+
+impl Child {
+    /// The command line. Of our environment, where keys and passwords are, the child has what its loader needs; and it
+    /// reads no file of settings, as they are all here.
+    fn command(&self, listen: SocketAddr) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.env_clear().env(PASSWORD_VARIABLE, &self.password);
+        let kept = KEPT_VARIABLES.map(|name| (name, std::env::var_os(name)));
+        for (name, value) in kept
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+        {
+            command.env(name, value);
+        }
+        command
+            .arg("clickhouse")
+            .args(["--parent", &std::process::id().to_string()]);
+        command.args([
+            "--config",
+            "/dev/null",
+            "--log-level",
+            &self.config.log_level,
+        ]);
+        command.arg("--data-dir").arg(&self.config.data_dir);
+        command.arg("--libchdb").arg(&self.library);
+        command.args(["--clickhouse-addr", &listen.to_string()]);
+        if let Engine::Embedded {
+            memory_bytes_max,
+            user,
+            backup_dir,
+            sources,
+            ..
+        } = &self.config.engine
+        {
+            command.args(["--clickhouse-memory", &memory_bytes_max.to_string()]);
+            command.args(["--clickhouse-user", user]);
+            command.arg("--clickhouse-backup-dir").arg(backup_dir);
+            for source in sources {
+                command.args(["--clickhouse-sources", &source.to_string()]);
+            }
+        }
+        command
+    }
 }
 
 /// Counts how often the engine had to be started again, until the supervisor is gone.
@@ -175,6 +218,8 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         library,
         memory_bytes_max,
         user,
+        backup_dir,
+        sources,
         ..
     } = &config.engine
     else {
@@ -186,6 +231,7 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
     let path = config.credentials_path();
     let mut credentials = Credentials::load(&path)?.unwrap_or_default();
     ensure_password(config, &mut credentials)?;
+    backup_dir::clear_unused(backup_dir);
     let options = EngineOptions {
         library: millrace_embedded::find_library(library.as_deref())?,
         data_dir: config.data_dir.join("clickhouse"),
@@ -193,20 +239,12 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
         user: user.clone(),
         password: credentials.clickhouse_password.clone(),
         memory_bytes_max: *memory_bytes_max,
+        backup_dir: backup_dir.clone(),
+        sources: sources.clone(),
     };
-    let announce = |address: SocketAddr| {
-        if parent.is_some() {
-            return millrace_embedded::announce(address);
-        }
-        credentials.clickhouse_url = format!("http://{address}");
-        credentials.clickhouse_user.clone_from(user);
-        match credentials.store(&path) {
-            Ok(()) => crate::print(&format!(
-                "ClickHouse answers at http://{address}, user {user}, password in {}",
-                path.display()
-            )),
-            Err(error) => tracing::error!("{error:#}"),
-        }
+    let announce = match parent {
+        Some(_) => Announcer::ToParent,
+        None => Announcer::of_file(path, credentials, user.clone())?,
     };
     // A terminal's Ctrl-C reaches the whole group; a supervised engine waits for its parent's word.
     let shutdown = async move {
@@ -216,5 +254,43 @@ pub fn run(config: &Config, parent: Option<u32>) -> anyhow::Result<()> {
             signals::Stop::listen().asked().await;
         }
     };
+    let announce = move |address| announce.say(address);
     Ok(millrace_embedded::run(options, announce, shutdown)?)
+}
+
+/// The listener for the engine's address.
+enum Announcer {
+    ToParent,
+    /// A thread that began before the engine's process was confined to its folders, and ends when it has written the
+    /// file.
+    ToFile(SyncSender<SocketAddr>),
+}
+
+impl Announcer {
+    fn of_file(path: PathBuf, mut credentials: Credentials, user: String) -> anyhow::Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel::<SocketAddr>(1);
+        let write = move || {
+            let Ok(address) = receiver.recv() else { return };
+            credentials.clickhouse_url = format!("http://{address}");
+            credentials.clickhouse_user.clone_from(&user);
+            match credentials.store(&path) {
+                Ok(()) => crate::print(&format!(
+                    "ClickHouse answers at http://{address}, user {user}, password in {}",
+                    path.display()
+                )),
+                Err(error) => tracing::error!("{error:#}"),
+            }
+        };
+        let thread = thread::Builder::new().name("announcer".to_owned());
+        thread.spawn(write).context("cannot start a thread")?;
+        Ok(Self::ToFile(sender))
+    }
+
+    fn say(self, address: SocketAddr) {
+        match self {
+            Self::ToParent => millrace_embedded::announce(address),
+            // It is there until it was told.
+            Self::ToFile(sender) => drop(sender.send(address)),
+        }
+    }
 }

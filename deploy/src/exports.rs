@@ -5,7 +5,7 @@ use crate::admin;
 use crate::background::give_way;
 use crate::config::Config;
 use crate::{open, secret_key};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use millrace_admin::ExportNotices;
 use millrace_catalog::SecretKey;
 use millrace_clickhouse::{ClickHouse, Settings};
@@ -29,7 +29,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Exports {
     stop: CancellationToken,
-    ended: oneshot::Receiver<()>,
+    ended: oneshot::Receiver<anyhow::Result<()>>,
 }
 
 impl Exports {
@@ -48,13 +48,20 @@ impl Exports {
             .spawn(move || {
                 // Threads that are made from here have it, too.
                 give_way();
-                if let Err(error) = serve(&config, &secret_key, &clickhouse, &stopped) {
-                    tracing::error!(error = format!("{error:#}"), "batch exports do not run");
-                }
+                let outcome = serve(&config, &secret_key, &clickhouse, &stopped);
                 // Nobody waits for it where the process ends otherwise.
-                let _ = end.send(());
+                let _ = end.send(outcome);
             })?;
         Ok(Self { stop, ended })
+    }
+
+    /// Waits until it ends by itself, which only a bug has it do; why it did.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        match (&mut self.ended).await {
+            Ok(Err(error)) => error.context("batch exports ended"),
+            Ok(Ok(())) => anyhow!("batch exports ended by themselves"),
+            Err(_) => anyhow!("batch exports panicked"),
+        }
     }
 
     /// Gives back the runs that are under way, for whoever runs exports next. Those of a catalog
@@ -80,27 +87,31 @@ fn serve(
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(async {
-        while let Err(error) = run(config, secret_key, clickhouse, stopped).await {
-            let error = format!("{error:#}");
-            tracing::error!(error, "batch exports do not run; trying again");
+    let outcome = runtime.block_on(async {
+        loop {
+            match engine(config, secret_key, clickhouse).await {
+                Ok(engine) => break engine.run(stopped.cancelled()).await,
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::error!(error, "batch exports do not run; trying again");
+                }
+            }
             let pause = tokio::time::sleep(AGAIN_AFTER);
             if stopped.run_until_cancelled(pause).await.is_none() {
-                break;
+                break Ok(());
             }
         }
     });
     runtime.shutdown_background();
-    Ok(())
+    Ok(outcome?)
 }
 
-/// Runs exports until they are stopped; an error if they cannot begin.
-async fn run(
+/// The engine, which does nothing yet; an error if it cannot begin.
+async fn engine(
     config: &Config,
     secret_key: &SecretKey,
     clickhouse: &ClickHouse,
-    stopped: &CancellationToken,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Engine> {
     let catalog = open::catalog(config).await?;
     let destinations = Destinations::new(
         secret_key.clone(),
@@ -119,9 +130,22 @@ async fn run(
     };
     let open = Arc::new(move |export: &_| destinations.open(export));
     let notices = Arc::new(notices);
-    let engine = Engine::new(catalog, clickhouse.clone(), open, notices, options);
-    engine.run(stopped.cancelled()).await;
-    Ok(())
+    Ok(Engine::new(
+        catalog,
+        clickhouse.clone(),
+        open,
+        notices,
+        options,
+    ))
+}
+
+#[cfg(test)]
+impl Exports {
+    /// Exports whose thread ends as the other half says.
+    pub fn of_thread(ended: oneshot::Receiver<anyhow::Result<()>>) -> Self {
+        let stop = CancellationToken::new();
+        Self { stop, ended }
+    }
 }
 
 #[cfg(test)]
@@ -131,11 +155,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_end_is_not_waited_for_without_end() {
         let (_end, ended) = oneshot::channel();
-        let stop = CancellationToken::new();
-        let exports = Exports {
-            stop: stop.clone(),
-            ended,
-        };
+        let exports = Exports::of_thread(ended);
+        let stop = exports.stop.clone();
         exports.stop().await;
         assert!(stop.is_cancelled());
     }

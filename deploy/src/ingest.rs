@@ -3,18 +3,20 @@
 use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::signals::Stop;
-use crate::{data_dir, open, room};
+use crate::{data_dir, open, register, room};
 use anyhow::{Context, anyhow, bail};
 use millrace_catalog::Catalog;
 use millrace_clickhouse::ClickHouse;
 use millrace_ingest::keys::Keys;
-use millrace_ingest::watermark::{Node, RunningNode};
-use millrace_ingest::{Allowances, Deps, Readiness, RunningAllowances, Server, ServerConfig};
+use millrace_ingest::watermark::RunningNode;
+use millrace_ingest::{
+    Allowances, Deps, EarlyListener, Readiness, RunningAllowances, Server, ServerConfig,
+};
 use millrace_pipeline::ship::{self, ShipOptions};
 use millrace_pipeline::{Pipeline, PipelineOptions, Running};
 use millrace_rows::SystemClock;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
@@ -29,8 +31,6 @@ const QUEUE_BYTES_MAX: usize = 512 * 1024 * 1024;
 const LAST_NOTES_TIME: Duration = Duration::from_secs(1);
 /// How long the catalog may take to hear that this node has ended, when the grace period is over.
 const DEREGISTER_TIME_MIN: Duration = Duration::from_secs(1);
-/// How long to wait before the catalog is asked again to note this node.
-const REGISTER_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest and longest wait between two tries to make the tables.
 const MIGRATE_PAUSE_MIN: Duration = Duration::from_millis(50);
 const MIGRATE_PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -58,7 +58,8 @@ pub struct Ingest {
 }
 
 impl Accepting {
-    /// Opens the log, has this node counted among those that exports wait for, and listens.
+    /// Listens, opens the log, has this node counted among those that exports wait for, and takes events.
+    /// Whoever connects before is told to come again.
     ///
     /// # Errors
     /// When the log cannot be opened, or the address is busy. While the catalog cannot note the node
@@ -70,36 +71,34 @@ impl Accepting {
         readiness: &Readiness,
         stop: &mut Stop,
     ) -> anyhow::Result<Option<Self>> {
-        let (pipeline, running) = Pipeline::start(&PipelineOptions {
-            log_dir: config.log_dir.clone(),
-            log_bytes_max: config.log_bytes_max,
-            segment_bytes: SEGMENT_BYTES,
-            queue_requests_max: QUEUE_REQUESTS_MAX,
-            queue_bytes_max: QUEUE_BYTES_MAX,
-            ack: config.ack,
-        })
-        .with_context(|| {
-            format!(
-                "cannot use the logs in {}; check that they belong to this user and their disk can be \
-                 written, or give another folder with --log-dir",
-                config.log_dir.display()
-            )
-        })?;
+        let early = EarlyListener::start(config.ingest_addr, config.workers)
+            .map_err(|error| anyhow!("{error}, or give another address with --ingest-addr"))?;
+        let begun = Arc::new(OnceLock::<Pipeline>::new());
+        let log = Arc::clone(&begun);
+        readiness.require("log", move || match log.get() {
+            Some(pipeline) => pipeline.failure(),
+            None => Some("no events are taken yet, as the log is still being read".to_owned()),
+        });
+        let opened = tokio::select! {
+            opened = open_logs(config) => opened?,
+            // Reading it is given up as by a crash, which does no harm.
+            () = stop.asked() => return Ok(None),
+        };
+        let (pipeline, running) = opened;
         room::watch(config, pipeline.clone());
-        let log = pipeline.clone();
-        readiness.require("log", move || log.failure());
         tokio::spawn(keys.clone().watch_changes());
         let known = keys.clone();
         readiness.require("catalog", move || known.failure());
         let node_name = data_dir::node_name(&config.data_dir)?;
         // Before the first request, as exports could otherwise pass what it brings.
-        let Some(node) = register(catalog, &node_name, stop).await else {
+        let registered = register::register(catalog, &config.data_dir, &node_name, stop).await;
+        let Ok(Some(node)) = registered else {
             let is_empty = pipeline.is_all_shipped();
             finish_commits(running).await?;
-            if is_empty {
-                forget_tries(catalog, &node_name).await;
+            if is_empty && registered.is_ok() {
+                register::forget_tries(catalog, &node_name).await;
             }
-            return Ok(None);
+            return registered.map(|_| None);
         };
         let arrivals = node.arrivals();
         let node = node.run(pipeline.clone(), Arc::new(SystemClock));
@@ -117,13 +116,15 @@ impl Accepting {
             readiness: readiness.clone(),
             arrivals,
         };
-        let server = match Server::start(server_config(config), deps) {
+        let server = match Server::start_after(early, server_config(config), deps).await {
             Ok(server) => server,
             Err(error) => {
                 node.stop(DEREGISTER_TIME_MIN).await;
-                bail!("{error}, or give another address with --ingest-addr")
+                bail!("{error}")
             }
         };
+        // Once only, so nobody was before.
+        let _ = begun.set(pipeline.clone());
         Ok(Some(Self {
             server,
             pipeline,
@@ -171,7 +172,11 @@ impl Accepting {
         for output in running.take_outputs() {
             report_recovery(&output);
             let poison_dir = config.data_dir.join("poison").join(output.lane.name());
-            let options = ShipOptions::of(output.lane, &node_name, poison_dir);
+            let mut options = ShipOptions::of(output.lane, &node_name, poison_dir);
+            if settings.insert_quorum.is_some() {
+                // ClickHouse refuses what comes while another insert of the table waits for its quorum.
+                options.limits.in_flight_max = 1;
+            }
             let mut stopped = stopped.clone();
             let stop = async move {
                 let left = stopped.wait_for(Option::is_some).await;
@@ -201,7 +206,7 @@ impl Ingest {
     /// Serves until it is to stop or fails, then drains.
     ///
     /// # Errors
-    /// When a log or a shipper fails. Then no leave is taken of the catalog: exports wait for what this
+    /// When a log, a shipper or a task beside them fails: what nobody notices would last for ever. Then no leave is taken of the catalog: exports wait for what this
     /// node's log may have.
     pub async fn until_the_end(
         self,
@@ -214,8 +219,8 @@ impl Ingest {
             server,
             pipeline,
             running,
-            allowances,
-            node,
+            mut allowances,
+            mut node,
             mut shippers,
             stop_shippers,
         } = self;
@@ -230,6 +235,8 @@ impl Ingest {
         tokio::select! {
             () = serving => {}
             reason = failed.failed() => return Err(anyhow!("{reason}; start again to recover what is on disk")),
+            reason = allowances.failed() => bail!("{reason}"),
+            reason = node.failed() => bail!("{reason}"),
             Some(ended) = shippers.join_next() => {
                 ended.context("a shipper panicked")?.context("shipping stopped")?;
                 bail!("shipping stopped by itself");
@@ -259,6 +266,35 @@ impl Ingest {
     }
 }
 
+/// Reads both lanes' logs, on a thread that may take its time over them. It is made by this one and not a background
+/// thread of the runtime, as the commit threads have the priority of whoever makes them.
+async fn open_logs(config: &Config) -> anyhow::Result<(Pipeline, Running)> {
+    let options = PipelineOptions {
+        log_dir: config.log_dir.clone(),
+        log_bytes_max: config.log_bytes_max,
+        segment_bytes: SEGMENT_BYTES,
+        queue_requests_max: QUEUE_REQUESTS_MAX,
+        queue_bytes_max: QUEUE_BYTES_MAX,
+        ack: config.ack,
+    };
+    let (opened, opening) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("log-open".to_owned())
+        .spawn(move || {
+            // Nobody waits for it any more if the process is to stop.
+            let _ = opened.send(Pipeline::start(&options));
+        })
+        .context("the thread that reads the logs cannot be started")?;
+    let opened = opening.await.context("reading the logs panicked")?;
+    opened.with_context(|| {
+        format!(
+            "cannot use the logs in {}; check that they belong to this user and their disk can be \
+             written, or give another folder with --log-dir",
+            config.log_dir.display()
+        )
+    })
+}
+
 fn server_config(config: &Config) -> ServerConfig {
     ServerConfig {
         workers: config.workers,
@@ -267,36 +303,6 @@ fn server_config(config: &Config) -> ServerConfig {
         grace: Duration::from_secs(config.grace_seconds),
         ..ServerConfig::on(config.ingest_addr)
     }
-}
-
-/// Has the catalog count this node, as soon as it can; `None` if it was asked to stop before. It is
-/// asked between tries only: one that is given up might count the node all the same.
-async fn register(catalog: &Catalog, name: &str, stop: &mut Stop) -> Option<Node> {
-    loop {
-        match Node::register(catalog.clone(), name.to_owned(), host_name()).await {
-            Ok(node) => return Some(node),
-            Err(error) => tracing::error!(
-                "no events are taken until the catalog has noted that this node takes them: {error}"
-            ),
-        }
-        tokio::select! {
-            () = tokio::time::sleep(REGISTER_PAUSE) => {}
-            () = stop.asked() => return None,
-        }
-    }
-}
-
-/// Takes back what a try to register may have left that failed after all. Nobody is told if that
-/// fails, too: the catalog is known to be away.
-async fn forget_tries(catalog: &Catalog, name: &str) {
-    let left = catalog.take_back_ingest_node(name);
-    let _ = tokio::time::timeout(DEREGISTER_TIME_MIN, left).await;
-}
-
-/// This machine, for people who look at a list of nodes; empty where it cannot be told.
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 /// Waits until all that was handed over is on disk.

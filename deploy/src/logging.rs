@@ -1,8 +1,15 @@
-//! Log lines: to standard error, for people or as JSON.
+//! Log lines: to standard error, for people or as JSON. A line is one event's, whatever its texts hold: control
+//! characters in them are escaped.
 
 use crate::config::LogFormat;
-use std::io::IsTerminal;
+use millrace_rows::{shown, shown_json};
+use std::fmt::{self, Debug};
+use std::io::{self, IsTerminal, Write};
+use tracing::field::{Field, Visit};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::Writer;
 
 /// Starts logging; the filter was checked with the settings. A `supervised` process is read by its parent.
 ///
@@ -13,17 +20,169 @@ pub fn start(format: LogFormat, filter: &str, supervised: bool) -> anyhow::Resul
         .map_err(|error| anyhow::anyhow!("log_level is {filter:?}: {error}; try `info`"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(io::stderr().is_terminal());
     match format {
         // The parent writes each line again, with a time and a level of its own.
         _ if supervised => builder
+            .fmt_fields(ShownFields)
+            .with_writer(io::stderr)
             .with_target(false)
             .without_time()
             .with_level(false)
             .init(),
-        LogFormat::Human => builder.with_target(false).init(),
-        LogFormat::Json => builder.json().flatten_event(true).init(),
+        LogFormat::Human => builder
+            .fmt_fields(ShownFields)
+            .with_writer(io::stderr)
+            .with_target(false)
+            .init(),
+        LogFormat::Json => builder
+            .json()
+            .flatten_event(true)
+            .with_writer(|| ShownJson(io::stderr()))
+            .init(),
     }
     Ok(())
+}
+
+/// Fields as people read them, each text in one line.
+struct ShownFields;
+
+impl<'writer> FormatFields<'writer> for ShownFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut fields_of = Fields {
+            writer,
+            is_first: true,
+            result: Ok(()),
+        };
+        fields.record(&mut fields_of);
+        fields_of.result
+    }
+}
+
+struct Fields<'writer> {
+    writer: Writer<'writer>,
+    is_first: bool,
+    result: fmt::Result,
+}
+
+impl Fields<'_> {
+    fn write(&mut self, name: &str, value: &dyn Debug) -> fmt::Result {
+        let space = if self.is_first { "" } else { " " };
+        self.is_first = false;
+        let value = format!("{value:?}");
+        let value = shown(&value);
+        match name {
+            "message" => write!(self.writer, "{space}{value}"),
+            _ => write!(
+                self.writer,
+                "{space}{}={value}",
+                name.trim_start_matches("r#")
+            ),
+        }
+    }
+}
+
+impl Visit for Fields<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.record_debug(field, &format_args!("{value}")),
+            _ => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Where a line of the crate `log` is from: its target and level stand before it.
+        if self.result.is_ok() && !field.name().starts_with("log.") {
+            self.result = self.write(field.name(), value);
+        }
+    }
+}
+
+/// Lines of JSON, each of which comes as a whole, to where they go; their meaning stays.
+struct ShownJson<W>(W);
+
+impl<W: Write> Write for ShownJson<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        self.0.write_all(shown_json(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    const HOSTILE: &str = "a\n9999 ERROR forged\r\u{1b}[2J\u{7f}\u{9b}1m\u{202e}\u{2028}";
+    const ESCAPED: &str = r"a\u{a}9999 ERROR forged\u{d}\u{1b}[2J\u{7f}\u{9b}1m\u{202e}\u{2028}";
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Lines {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    fn log() {
+        let name = HOSTILE;
+        tracing::error_span!("request", id = %name).in_scope(|| {
+            tracing::info!(shown = %name, quoted = name, debug = ?name, "message with {name}");
+        });
+    }
+
+    #[test]
+    fn a_line_for_people_stays_a_line_whatever_its_texts_hold() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .fmt_fields(ShownFields)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, log);
+        let text = lines.text();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        for field in ["request{id=", "message with ", " shown="] {
+            assert!(text.contains(&format!("{field}{ESCAPED}")), "{text}");
+        }
+        let is_control = |c| c != '\n' && millrace_rows::is_control(c);
+        assert!(!text.contains(is_control), "{text:?}");
+    }
+
+    #[test]
+    fn a_line_of_json_means_what_it_did_and_has_no_control() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_writer(move || ShownJson(writer.clone()))
+            .finish();
+        tracing::subscriber::with_default(subscriber, log);
+        let text = lines.text();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let is_control = |c| c != '\n' && millrace_rows::is_control(c);
+        assert!(!text.contains(is_control), "{text:?}");
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["shown"], HOSTILE);
+        assert_eq!(line["span"]["id"], HOSTILE);
+    }
 }

@@ -103,6 +103,8 @@ mod tests {
             watermark: watermark.map(micros),
             published_at: micros(0),
             started_at: micros(started_at),
+            start_count: 0,
+            start_id: String::new(),
         }
     }
 

@@ -24,7 +24,10 @@ pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
 /// When there is none, or it cannot be opened.
 pub async fn catalog(config: &Config) -> anyhow::Result<Catalog> {
     let opened = Catalog::open_existing(&config.database_url).await;
-    opened.context("cannot open the catalog")
+    opened.context(match config.database_url.starts_with("sqlite:") {
+        true => "cannot open the catalog of the server that --data-dir names",
+        false => "cannot open the catalog",
+    })
 }
 
 /// Opens the catalog as [`catalog`] does, and makes it if need be: for those whose it is.
@@ -75,6 +78,7 @@ pub fn configured_settings(config: &Config) -> Option<Settings> {
         user,
         password,
         cluster,
+        insert_quorum,
     } = &config.engine
     else {
         return None;
@@ -82,6 +86,7 @@ pub fn configured_settings(config: &Config) -> Option<Settings> {
     Some(Settings {
         tls: tls.clone(),
         cluster: cluster.clone(),
+        insert_quorum: *insert_quorum,
         ..Settings::new(url, user, password)
     })
 }
@@ -109,7 +114,8 @@ pub fn clickhouse(config: &Config) -> anyhow::Result<ClickHouse> {
 pub fn explained(config: &Config, error: QueryError) -> anyhow::Error {
     if error.schema_is_missing() {
         return anyhow::Error::new(error).context(
-            "ClickHouse has not the tables of this version; run `millrace migrate`, or start the server anew",
+            "ClickHouse has not the tables of this version; a server that has just started makes them, so try \
+             again in a moment; if that does not help, run `millrace migrate`",
         );
     }
     match configured_settings(config) {

@@ -4,7 +4,7 @@
 use crate::background::give_way;
 use crate::config::Config;
 use crate::open;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_persons::{Worker, WorkerOptions};
 use std::time::Duration;
@@ -13,13 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 /// Threads: a long step must not keep the lease from being extended.
 const THREADS: usize = 2;
+/// When it is tried again to begin.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// The running worker; it ends with the process, or when it is stopped.
 #[derive(Debug)]
 pub struct Persons {
     stop: CancellationToken,
-    ended: oneshot::Receiver<()>,
+    ended: oneshot::Receiver<anyhow::Result<()>>,
 }
 
 impl Persons {
@@ -37,13 +39,20 @@ impl Persons {
             .spawn(move || {
                 // Threads that are made from here have it, too.
                 give_way();
-                if let Err(error) = serve(&config, clickhouse, &stopped) {
-                    tracing::error!(error = format!("{error:#}"), "persons are not kept");
-                }
+                let outcome = serve(&config, &clickhouse, &stopped);
                 // Nobody waits for it where the process ends otherwise.
-                let _ = end.send(());
+                let _ = end.send(outcome);
             })?;
         Ok(Self { stop, ended })
+    }
+
+    /// Waits until it ends by itself, which only a bug has it do; why it did.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        match (&mut self.ended).await {
+            Ok(Err(error)) => error.context("the keeping of persons ended"),
+            Ok(Ok(())) => anyhow!("the keeping of persons ended by itself"),
+            Err(_) => anyhow!("the keeping of persons panicked"),
+        }
     }
 
     /// Ends the step that is under way, and gives the lease back.
@@ -56,7 +65,7 @@ impl Persons {
 
 fn serve(
     config: &Config,
-    clickhouse: ClickHouse,
+    clickhouse: &ClickHouse,
     stopped: &CancellationToken,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -65,16 +74,38 @@ fn serve(
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
+    let options = WorkerOptions {
+        kept: DAY * config.person_updates_kept_days,
+        new_ids_per_hour_max: config.new_distinct_ids_per_hour_max,
+        merged_ids_max: config.merged_distinct_ids_max,
+        ..WorkerOptions::default()
+    };
     let outcome = runtime.block_on(async {
-        let catalog = open::catalog(config).await?;
-        let options = WorkerOptions {
-            kept: DAY * config.person_updates_kept_days,
-            ..WorkerOptions::default()
+        let catalog = loop {
+            match open::catalog(config).await {
+                Ok(catalog) => break catalog,
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    tracing::error!(error, "persons are not kept; trying again");
+                }
+            }
+            let pause = tokio::time::sleep(AGAIN_AFTER);
+            if stopped.run_until_cancelled(pause).await.is_none() {
+                return Ok(());
+            }
         };
-        let worker = Worker::new(catalog, clickhouse, options);
-        worker.run(stopped.cancelled()).await;
-        Ok(())
+        let worker = Worker::new(catalog, clickhouse.clone(), options);
+        worker.run(stopped.cancelled()).await
     });
     runtime.shutdown_background();
-    outcome
+    Ok(outcome?)
+}
+
+#[cfg(test)]
+impl Persons {
+    /// Persons whose thread ends as the other half says.
+    pub fn of_thread(ended: oneshot::Receiver<anyhow::Result<()>>) -> Self {
+        let stop = CancellationToken::new();
+        Self { stop, ended }
+    }
 }

@@ -6,8 +6,7 @@ use crate::serve::Parts;
 use anyhow::{Context, bail};
 use std::net::{SocketAddr, TcpListener};
 
-/// Checks addresses, the engine's library, folders and the key of secrets; then makes `export_root`, as
-/// whoever named it wants it to be there.
+/// Checks addresses, the engine's library, folders and the key of secrets. Makes nothing.
 ///
 /// # Errors
 /// A sentence that names the setting.
@@ -35,12 +34,33 @@ pub fn check(config: &Config, parts: Parts) -> anyhow::Result<()> {
     are_free(&addresses)?;
     if parts.admin {
         secret_key::check(config)?;
-        if let Some(root) = &config.export_root {
-            std::fs::create_dir_all(root)
-                .with_context(|| format!("cannot make export_root, {}", root.display()))?;
+        if let Some(root) = config.export_root.as_ref().filter(|root| root.exists())
+            && !root.is_dir()
+        {
+            bail!(
+                "export_root is {}, which is no folder; give another with --export-root",
+                root.display()
+            );
         }
     }
     Ok(())
+}
+
+/// Makes `export_root`, as whoever named it wants it to be there; by whom the data folder is locked.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make_export_root(config: &Config, parts: Parts) -> anyhow::Result<()> {
+    let root = config.export_root.as_ref().filter(|_| parts.admin);
+    root.map_or(Ok(()), |root| {
+        let made = std::fs::create_dir_all(root);
+        made.with_context(|| {
+            format!(
+                "cannot make export_root, {}; give another with --export-root",
+                root.display()
+            )
+        })
+    })
 }
 
 /// Listens on all of them for a moment, and together, so that none is given twice.

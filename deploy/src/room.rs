@@ -9,6 +9,7 @@ use tokio::time::MissedTickBehavior;
 
 const LOG_BYTES: &str = "millrace_log_bytes";
 const LOG_BYTES_MAX: &str = "millrace_log_bytes_max";
+const RESERVES_MISSING: &str = "millrace_log_reserves_missing";
 const DISK_BYTES: &str = "millrace_disk_bytes";
 const DISK_AVAILABLE_BYTES: &str = "millrace_disk_available_bytes";
 
@@ -44,6 +45,10 @@ fn describe() {
         bytes,
         "The logs' room; at 85 % of it historical requests are refused, at 95 % all"
     );
+    describe_gauge!(
+        RESERVES_MISSING,
+        "Lanes of the log that refuse events until their disk has room for the reserve of the checkpoint again"
+    );
     describe_gauge!(DISK_BYTES, bytes, "Size of the disk that a folder is on");
     describe_gauge!(
         DISK_AVAILABLE_BYTES,
@@ -55,6 +60,7 @@ fn describe() {
 fn look(folders: &[(&'static str, PathBuf)], pipeline: &Pipeline) {
     gauge!(LOG_BYTES).set(pipeline.log_bytes_used() as f64);
     gauge!(LOG_BYTES_MAX).set(pipeline.log_bytes_max() as f64);
+    gauge!(RESERVES_MISSING).set(pipeline.reserves_missing() as f64);
     for (name, path) in folders {
         if let Some((size, available)) = disk(path) {
             gauge!(DISK_BYTES, "folder" => *name).set(size as f64);

@@ -2,11 +2,10 @@
 
 use crate::admin::Admin;
 use crate::background::give_way;
-use crate::config::Config;
+use crate::beside::Beside;
+use crate::config::{Config, Engine};
 use crate::credentials::{Banner, Credentials};
-use crate::exports::Exports;
 use crate::ingest::{Accepting, Ingest};
-use crate::persons::Persons;
 use crate::signals::Stop;
 use crate::{bootstrap, clickhouse_watch, data_dir, engine, open, preflight};
 use anyhow::{Context, anyhow, bail};
@@ -76,8 +75,9 @@ pub fn run(config: &Config, parts: Parts) -> anyhow::Result<()> {
         Some(lock) => lock,
         None => data_dir::take(&config.data_dir, role)?,
     };
-    let prometheus = recorder()?;
-    let outcome = runtime.block_on(until_stopped(config, parts, prometheus, stop));
+    let ready = preflight::make_export_root(config, parts).and_then(|()| recorder());
+    let outcome = ready
+        .and_then(|prometheus| runtime.block_on(until_stopped(config, parts, prometheus, stop)));
     if outcome.is_err() {
         lock.leave_no_trace();
     }
@@ -114,16 +114,14 @@ pub fn print_credentials(config: &Config) -> anyhow::Result<()> {
             path.display()
         )
     };
-    crate::print(&serde_json::to_string_pretty(&credentials)?);
+    crate::print_json(&serde_json::to_string_pretty(&credentials)?);
     Ok(())
 }
 
 /// Everything that runs.
 struct Up {
     ingest: Option<Ingest>,
-    admin: Option<Admin>,
-    exports: Option<Exports>,
-    persons: Option<Persons>,
+    beside: Beside,
     engine: Option<Supervisor>,
     /// Ends when the process does.
     _health: HealthServer,
@@ -200,29 +198,34 @@ impl Up {
         }
         let mut up = Self {
             ingest,
-            admin,
-            exports: None,
-            persons: None,
+            beside: Beside {
+                admin,
+                ..Beside::default()
+            },
             engine,
             _health: health,
         };
         if let Err(error) = up.finish_start(config, &credentials, &path) {
-            // So that nobody waits for this node, unless it took something that it cannot ship.
-            let ended = up.until_the_end(config, std::future::ready(())).await;
-            return Err(match ended {
-                Ok(()) => error,
-                Err(end) => error.context(format!("{end:#}")),
-            });
+            return Err(up.give_up(config, error).await);
         }
         let problem = clickhouse_watch::begin(config, parts.ingest, &readiness).await;
         let banner = Banner {
             credentials: &credentials,
             path: &path,
             shows_personal_key: is_first_start && std::io::stdout().is_terminal(),
+            is_embedded: matches!(config.engine, Engine::Embedded { .. }),
             clickhouse_problem: problem.as_deref(),
         };
         crate::print(&banner.to_string());
         Ok(Some(up))
+    }
+
+    /// Ends after a start that failed, so that nobody waits for this node, unless it took something that it cannot ship.
+    async fn give_up(self, config: &Config, error: anyhow::Error) -> anyhow::Error {
+        match self.until_the_end(config, std::future::ready(())).await {
+            Ok(()) => error,
+            Err(end) => error.context(format!("{end:#}")),
+        }
     }
 
     /// What can be done only once it is known where everything is.
@@ -234,13 +237,7 @@ impl Up {
     ) -> anyhow::Result<()> {
         credentials.store(path)?;
         bootstrap::done(&config.data_dir);
-        if self.admin.is_some() {
-            if config.export_runs_max > 0 {
-                self.exports = exports(config)?;
-            }
-            self.persons = persons(config)?;
-        }
-        Ok(())
+        self.beside.start_workers(config)
     }
 
     /// Waits until it is to stop or something fails, then drains.
@@ -251,44 +248,38 @@ impl Up {
     ) -> anyhow::Result<()> {
         let Self {
             ingest,
-            mut admin,
-            exports,
-            persons,
+            mut beside,
             engine,
             _health,
         } = self;
         let status = engine.as_ref().map(Supervisor::status);
-        let stop = async {
+        let hopeless = async {
             match status {
-                None => stop.await,
-                Some(status) => tokio::select! {
-                    () = stop => {}
-                    () = engine::hopeless(status) => {}
-                },
+                None => std::future::pending().await,
+                Some(status) => engine::hopeless(status).await,
             }
         };
-        let outcome = match (ingest, &mut admin) {
-            (Some(ingest), _) => ingest.until_the_end(config, stop).await,
-            (None, Some(admin)) => tokio::select! {
-                () = stop => Ok(()),
-                outcome = admin.ended() => outcome,
-            },
-            (None, None) => Ok(()),
+        let mut failure = None;
+        let stop = async {
+            tokio::select! {
+                () = stop => {}
+                () = hopeless => {}
+                error = beside.failed() => failure = Some(error),
+            }
+        };
+        let outcome = match ingest {
+            Some(ingest) => ingest.until_the_end(config, stop).await,
+            None => {
+                stop.await;
+                Ok(())
+            }
         };
         if outcome.is_err() {
             // The kernel ends the engine with us: waiting for it would keep a broken process alive.
             std::mem::forget(engine);
             return outcome;
         }
-        if let Some(exports) = exports {
-            exports.stop().await;
-        }
-        if let Some(persons) = persons {
-            persons.stop().await;
-        }
-        if let Some(admin) = admin {
-            admin.stop().await?;
-        }
+        beside.stop().await?;
         if let Some(engine) = engine {
             let reason = engine::why_hopeless(&engine);
             tokio::task::spawn_blocking(|| engine.stop())
@@ -298,32 +289,14 @@ impl Up {
                 return Err(anyhow!(reason));
             }
         }
-        tracing::info!("stopped");
-        Ok(())
-    }
-}
-
-/// Runs batch exports where ClickHouse is known.
-fn exports(config: &Config) -> anyhow::Result<Option<Exports>> {
-    match open::clickhouse_settings(config) {
-        Ok(settings) => Exports::start(config, &settings).map(Some),
-        Err(error) => {
-            tracing::warn!(
-                error = format!("{error:#}"),
-                "batch exports do not run here: give --clickhouse-url"
-            );
-            Ok(None)
+        match failure {
+            Some(failure) => Err(failure),
+            None => {
+                tracing::info!("stopped");
+                Ok(())
+            }
         }
     }
-}
-
-/// Keeps persons and groups where ClickHouse is known.
-fn persons(config: &Config) -> anyhow::Result<Option<Persons>> {
-    // What is wrong with the address was said of exports.
-    let settings = open::clickhouse_settings(config).ok();
-    settings
-        .map(|settings| Persons::start(config, &settings))
-        .transpose()
 }
 
 /// Ships what comes in once it is known where to; `None` if it was asked to stop before.

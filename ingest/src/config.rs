@@ -65,8 +65,8 @@ pub struct HttpLimits {
     /// Slowest mean speed of a body, in bytes a second, once `body_stall_timeout` has passed;
     /// below it 408. Without it, a byte now and then holds a connection for ever.
     pub body_bytes_per_second_min: usize,
-    /// How long a body that keeps coming may hold the watermark back, not counting its last pause.
-    /// One that takes longer arrives when it is there, as far as `created_at` is concerned.
+    /// How long a body may hold the watermark back, whether it keeps coming or not. One that takes
+    /// longer arrives when it is there, as far as `created_at` is concerned.
     pub body_hold: Duration,
     /// How long a connection may wait for its next request.
     pub idle_timeout: Duration,
@@ -92,7 +92,7 @@ impl Default for HttpLimits {
             header_timeout: Duration::from_secs(10),
             body_stall_timeout: Duration::from_secs(20),
             body_bytes_per_second_min: 512,
-            body_hold: Duration::from_secs(10),
+            body_hold: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(75),
             connections_max: 10_000,
             connections_per_address_max: 2_000,

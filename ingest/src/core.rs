@@ -5,8 +5,10 @@ use crate::budget::Budget;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
 use crate::health::Readiness;
+use crate::http::Threads;
 use crate::keys::Keys;
 use crate::metrics::CoreMetrics;
+use crate::months::Months;
 use crate::orphans::Orphans;
 use crate::resends::Resends;
 use crate::turns::Turns;
@@ -47,6 +49,9 @@ pub struct Shared {
     pub budget: Arc<Budget>,
     pub connections: Arc<Connections>,
     pub resends: Resends,
+    /// Threads that long work may have beside the cores.
+    pub threads_beside: Arc<Threads>,
+    pub months: Months,
 }
 
 /// What one core has of its own; nothing in it is ever waited for.

@@ -16,7 +16,7 @@
 mod canned;
 mod conn;
 
-pub use canned::canned;
+pub use canned::{canned, tell};
 pub use conn::Conn;
 
 use crate::door::{Door, Doorkeeper};

@@ -17,19 +17,28 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::LocalOptions;
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 /// How often histograms are tidied; they keep every sample until then.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// How long a probe may take to send its head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may last, as a probe that reads nothing of its answer would keep it for ever.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest head of a request.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Connections at a time: one more ends the oldest, so that nobody keeps probes out.
+const CONNECTIONS_MAX: usize = 64;
 
 /// The health listener; dropping it ends its thread.
 #[derive(Debug)]
@@ -155,11 +164,19 @@ async fn serve(
     };
     let probed = Rc::new((readiness, prometheus));
     let mut upkeep = tokio::time::interval(UPKEEP_EVERY);
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    tokio::task::spawn_local(connection(stream, Rc::clone(&probed)));
+                    open.retain(|connection| !connection.is_finished());
+                    if open.len() >= CONNECTIONS_MAX
+                        && let Some(oldest) = open.pop_front()
+                    {
+                        oldest.abort();
+                    }
+                    let connection = connection(stream, Rc::clone(&probed));
+                    open.push_back(tokio::task::spawn_local(connection).abort_handle());
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the health listener cannot accept");
@@ -172,7 +189,10 @@ async fn serve(
     }
 }
 
-async fn connection(stream: tokio::net::TcpStream, probed: Rc<(Readiness, PrometheusHandle)>) {
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    probed: Rc<(Readiness, PrometheusHandle)>,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         let response = respond(&request, &probed.0, &probed.1);
         async move { Ok::<_, Infallible>(response) }
@@ -180,9 +200,12 @@ async fn connection(stream: tokio::net::TcpStream, probed: Rc<(Readiness, Promet
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = served.await {
-        tracing::debug!(%error, "a probe's connection ended early");
+    match tokio::time::timeout(CONNECTION_TIMEOUT, served).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a probe's connection ended early"),
+        Err(_) => tracing::debug!("a probe's connection lasted too long"),
     }
 }
 
@@ -224,6 +247,71 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::time::Instant;
+
+    fn probed() -> Rc<(Readiness, PrometheusHandle)> {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        Rc::new((Readiness::new(), recorder.handle()))
+    }
+
+    /// A probe's end of a connection, and how long the server kept the other one.
+    async fn lasted<F: Future<Output = ()>>(probe: impl FnOnce(DuplexStream) -> F) -> Duration {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let began = Instant::now();
+        let served = async {
+            connection(theirs, probed()).await;
+            began.elapsed()
+        };
+        let (lasted, ()) = tokio::join!(served, probe(ours));
+        lasted
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_five_seconds_and_sixteen_kib() {
+        let slow = lasted(|mut probe| async move {
+            probe.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+            let mut answer = Vec::new();
+            probe.read_to_end(&mut answer).await.unwrap();
+        });
+        assert_eq!(slow.await.as_secs(), 5);
+        let long = |bytes: usize| {
+            lasted(move |mut probe| async move {
+                let head = format!(
+                    "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\na: {}\r\n\r\n",
+                    "a".repeat(bytes)
+                );
+                probe.write_all(head.as_bytes()).await.unwrap();
+                let mut answer = String::new();
+                probe.read_to_string(&mut answer).await.unwrap();
+                let is_answered = answer.starts_with("HTTP/1.1 200");
+                assert_eq!(is_answered, bytes < HEAD_BYTES_MAX, "{bytes}: {answer}");
+            })
+        };
+        for bytes in [8 << 10, 15 << 10, 17 << 10, 512 << 10] {
+            assert_eq!(long(bytes).await.as_secs(), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_lasts_a_minute_whatever_it_asks() {
+        let busy = lasted(|mut probe| async move {
+            let mut answer = [0; 4 << 10];
+            // Asks every two seconds, until nobody answers.
+            loop {
+                if probe
+                    .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+                    .await
+                    .is_err()
+                    || probe.read(&mut answer).await.unwrap_or(0) == 0
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+        });
+        assert_eq!(busy.await.as_secs(), 60);
+    }
 
     #[test]
     fn every_condition_that_fails_is_named() {

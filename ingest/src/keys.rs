@@ -8,7 +8,8 @@
 //! *began* lasts, so that no look-up which overlaps a change can bring the old answer back.
 //!
 //! While the catalog cannot be reached, keys that were found before go on working past their age,
-//! except those that were seen to be revoked; all others get [`CatalogUnavailable`].
+//! except those that were seen to be revoked, and those of which a change is known and not yet whom it
+//! concerns ([`changes::Doubt`]); all others get [`CatalogUnavailable`].
 //!
 //! Memory is bounded whatever clients send. Found keys are real projects; keys of nobody have a
 //! cache of their own, so that garbage cannot push projects out; look-ups under way are counted.
@@ -20,6 +21,7 @@ mod first_events;
 mod lookup;
 mod memo;
 
+use changes::Doubt;
 use first_events::FirstEvents;
 use lookup::Pending;
 use millrace_catalog::key::{PROJECT_KEY_BYTES_MAX, ProjectKeyForm};
@@ -69,6 +71,8 @@ struct Shared {
     generation: AtomicU64,
     /// The catalog's counter of changes, as far as all that it says of known keys was done.
     seen_version: Mutex<Option<i64>>,
+    /// Known keys that a change may have revoked.
+    doubt: Mutex<Doubt>,
     /// Until when the catalog is taken for unreachable, on `ticks`.
     unreachable_until: AtomicU64,
     /// Keys with our form and another checksum; `None` while not known, or too many.
@@ -105,6 +109,7 @@ impl Keys {
             first_events: Mutex::default(),
             generation: AtomicU64::new(0),
             seen_version: Mutex::default(),
+            doubt: Mutex::default(),
             unreachable_until: AtomicU64::new(0),
             imported: Mutex::default(),
             ticks: Ticks::new(),
@@ -130,7 +135,9 @@ impl Keys {
                 memo::remember(shared.id, key, found);
                 KeyLookup::Found(found.project)
             }
-            Some(found) if shared.is_unreachable() => KeyLookup::Found(found.project),
+            Some(found) if shared.is_unreachable() && shared.outlives(key, found.validity) => {
+                KeyLookup::Found(found.project)
+            }
             Some(_) => KeyLookup::Missing,
             None => shared.cached_unknown(key),
         }
@@ -173,10 +180,14 @@ impl Keys {
         (failed && self.0.found.iter().next().is_none()).then(|| detail.to_owned())
     }
 
-    /// Doubts every answer: each key is looked up again before it is used again.
-    fn invalidate_all(&self) {
+    /// Doubts every answer: each key is looked up again before it is used again. Returns the
+    /// generation that begins.
+    fn invalidate_all(&self) -> u64 {
         *lock(&self.0.imported) = None;
-        self.0.generation.fetch_add(1, Ordering::AcqRel);
+        // Held meanwhile: whoever narrows the doubt compares generations.
+        let mut doubt = lock(&self.0.doubt);
+        *doubt = Doubt::All;
+        self.0.generation.fetch_add(1, Ordering::AcqRel) + 1
     }
 }
 

@@ -17,14 +17,16 @@
 //! | [`keys`] | project keys by moka |
 //! | `resends` | requests acknowledged lately |
 //! | [`Allowances`] (`allowances`) | how much projects may import, and how fast |
+//! | `months` | how many older months a project may begin |
 //! | `orphans` | submissions whose client went away |
 //! | `turns` | which project is next on a core, and whom to send away |
 //! | [`watermark`] | how far a node is, for who exports |
+//! | `early` | the listener while the log is still being read |
 //! | `budget`, `connections` | bounds of the process |
 //! | [`health`], `readiness`, `metrics` | what operators look at |
 //!
 //! Invariants: nothing on a request's way waits for a lock, except for the lookup of a key that
-//! is not cached; every buffer and every wait is bounded by [`HttpLimits`]; nothing a client sends
+//! is not cached, and for a moment where events are of older months; every buffer and every wait is bounded by [`HttpLimits`]; nothing a client sends
 //! makes us panic.
 
 #![forbid(unsafe_code)]
@@ -35,6 +37,7 @@ mod config;
 mod connections;
 mod core;
 mod door;
+mod early;
 mod edge;
 mod framing;
 pub mod health;
@@ -42,6 +45,7 @@ mod http;
 pub mod keys;
 mod listen;
 mod metrics;
+mod months;
 mod orphans;
 mod readiness;
 mod resends;
@@ -53,5 +57,6 @@ mod worker;
 pub use allowances::{Allowances, RunningAllowances};
 pub use config::{HttpLimits, ServerConfig};
 pub use core::Deps;
+pub use early::EarlyListener;
 pub use health::{HealthServer, Readiness};
 pub use server::{Server, StartError};

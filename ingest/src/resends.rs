@@ -1,4 +1,4 @@
-//! Requests that were acknowledged lately, so that one sent again is not stored again.
+//! Requests that were committed lately, so that one sent again is not stored again.
 //!
 //! SDKs resend a whole batch as it was when an answer was lost. One number per request, over all
 //! that is stored of its events as sent, is kept for ten minutes at least, unless there are very
@@ -21,7 +21,7 @@ const SHARDS: usize = 64;
 /// are remembered, in all shards 917 504 in 18 MB.
 const GENERATION_MAX: usize = 7_168;
 
-/// Fingerprints of acknowledged requests, shared by all cores.
+/// Fingerprints of requests whose rows are stored for good, shared by all cores.
 #[derive(Clone, Debug)]
 pub struct Resends(Arc<[Mutex<Shard>]>);
 
@@ -68,7 +68,7 @@ impl Resends {
         Self((0..SHARDS).map(|_| shard()).collect())
     }
 
-    /// Whether a request with this fingerprint was acknowledged lately.
+    /// Whether a request with this fingerprint was committed lately.
     pub fn knows(&self, fingerprint: Option<u128>) -> bool {
         fingerprint.is_some_and(|fingerprint| {
             let shard = self.shard(fingerprint);
@@ -76,7 +76,7 @@ impl Resends {
         })
     }
 
-    /// Remembers an acknowledged request.
+    /// Remembers a committed request.
     pub fn remember(&self, fingerprint: Option<u128>) {
         if let Some(fingerprint) = fingerprint
             && let Some(mut shard) = self.shard(fingerprint)

@@ -7,7 +7,10 @@ use crate::budget::Budget;
 use crate::config::ServerConfig;
 use crate::connections::Connections;
 use crate::core::{Deps, Shared};
+use crate::early::EarlyListener;
+use crate::http::Threads;
 use crate::listen::listen;
+use crate::months::Months;
 use crate::resends::Resends;
 use crate::{metrics, worker};
 use std::future::Future;
@@ -63,14 +66,35 @@ impl Server {
     /// # Errors
     /// When the address cannot be listened on, or a thread cannot be made.
     pub fn start(config: ServerConfig, deps: Deps) -> Result<Self, StartError> {
+        let listeners = listen(config.addr, config.workers.max(1))?;
+        Self::start_on(listeners, config, deps)
+    }
+
+    /// Serves where somebody [listened](EarlyListener) until now; whoever waits there is served. The address and
+    /// the number of workers are those that it was started with.
+    ///
+    /// # Errors
+    /// When a thread cannot be made.
+    pub async fn start_after(
+        early: EarlyListener,
+        config: ServerConfig,
+        deps: Deps,
+    ) -> Result<Self, StartError> {
+        Self::start_on(early.into_listeners().await, config, deps)
+    }
+
+    /// A worker for each of the sockets.
+    fn start_on(
+        listeners: Vec<TcpListener>,
+        config: ServerConfig,
+        deps: Deps,
+    ) -> Result<Self, StartError> {
         metrics::describe();
         if millrace_browser::version().is_none() {
             tracing::info!(
                 "built without posthog-js: pages cannot load it from here; `make build` builds it in"
             );
         }
-        let workers = config.workers.max(1);
-        let listeners = listen(config.addr, workers)?;
         let failed = |source| StartError::Listen {
             addr: config.addr,
             source,
@@ -86,12 +110,14 @@ impl Server {
                 limits.connections_per_address_max,
             ),
             resends: Resends::new(),
+            threads_beside: Arc::new(Threads::of(config.workers, &config.limits)),
+            months: Months::default(),
             config,
             deps,
         });
         let (stop, stopped) = watch::channel(false);
         let (alive, workers_gone) = mpsc::channel(1);
-        let mut threads = Vec::with_capacity(workers);
+        let mut threads = Vec::with_capacity(listeners.len());
         for (number, listener) in listeners.into_iter().enumerate() {
             let (shared, stopped, alive) = (Arc::clone(&shared), stopped.clone(), alive.clone());
             let thread = std::thread::Builder::new().name(format!("ingest-{number}"));

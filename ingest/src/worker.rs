@@ -5,7 +5,7 @@
 use crate::config::ServerConfig;
 use crate::connections::Permit;
 use crate::core::{Core, Shared};
-use crate::edge::{Conn, EdgeStream, canned};
+use crate::edge::{Conn, EdgeStream, canned, tell};
 use crate::http::handle;
 use crate::metrics;
 use futures_util::FutureExt;
@@ -19,14 +19,11 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-/// How long a refused connection may take to read why.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Refused connections that are told why at the same time, per core; further ones are dropped.
 const REFUSALS_MAX: usize = 64;
 /// How often the budget's gauge is set.
@@ -160,7 +157,7 @@ impl Worker {
     }
 
     /// Tells a connection over the limit to come again later, if there is time for it.
-    fn refuse(self: &Rc<Self>, mut stream: TcpStream) {
+    fn refuse(self: &Rc<Self>, stream: TcpStream) {
         if self.refusals.get() >= REFUSALS_MAX {
             return;
         }
@@ -174,16 +171,7 @@ impl Worker {
                 "Too many connections are open. Try again later.",
                 &retry_after,
             );
-            let told = async {
-                stream.write_all(&answer).await?;
-                stream.shutdown().await?;
-                // Closing before the request was read would reset the connection, answer and all.
-                let mut scratch = [0; 4 << 10];
-                while stream.read(&mut scratch).await? > 0 {}
-                io::Result::Ok(())
-            };
-            // Neither a slow nor a broken peer changes anything here.
-            let _ = timeout(REFUSAL_TIMEOUT, told).await;
+            tell(stream, &answer).await;
             worker.refusals.set(worker.refusals.get() - 1);
         });
     }

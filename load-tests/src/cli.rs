@@ -1,7 +1,10 @@
 //! What may be typed.
 
 mod target;
+#[cfg(test)]
+mod tests;
 
+use crate::attack_command::AttackArgs;
 use crate::crash_command::CrashArgs;
 use crate::proxy_command::ProxyArgs;
 use crate::suite_command::SuiteArgs;
@@ -39,7 +42,7 @@ Examples:
     millrace-load --url http://127.0.0.1:9000 --key any --json b.json
     millrace-load compare a.json b.json --html both.html
 
-Exit codes: 0 good; 1 the answer is no (verify, max-rate, crash); 2 it could not be done.
+Exit codes: 0 good; 1 the answer is no (verify, max-rate, crash, attack); 2 it could not be done.
 Requests that fail during a run are part of its report, not of the exit code.";
 
 /// Load generator and verifier for analytics capture endpoints.
@@ -101,6 +104,12 @@ pub enum Command {
     /// folder. Needs a server built with `--features failpoints`, and `strace` for kills at a
     /// system call of the engine.
     Crash(CrashArgs),
+    /// Attack a server with all that is known against it, beside a tenant who works.
+    ///
+    /// Starts the server itself, on a folder of its own; everything stays on this machine. Exits with 1 if a
+    /// process ended, an answer was wrong, an event was lost or doubled, a refusal was none, or a bound on time
+    /// or memory was not kept.
+    Attack(AttackArgs),
 }
 
 /// Options of `run`.
@@ -356,39 +365,4 @@ fn event_bytes(text: &str) -> Result<usize, String> {
 
 fn run_id(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 16).map_err(|_| "up to eight hexadecimal digits".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn run_is_the_default_command() {
-        let typed = [
-            "millrace-load",
-            "--url",
-            "http://h",
-            "--key",
-            "k",
-            "-b",
-            "10",
-        ];
-        let plan = Cli::parse_from(typed).run.plan().unwrap();
-        assert_eq!((plan.batch_events, plan.event_bytes), (10, 998));
-        assert_eq!(plan.mode, Mode::Closed);
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
-        let plan = Cli::parse_from(["millrace-load"]).run.plan();
-        assert!(plan.unwrap_err().to_string().contains("--url"));
-        let typed = ["millrace-load", "-e", "129"];
-        assert!(Cli::try_parse_from(typed).is_err());
-    }
 }

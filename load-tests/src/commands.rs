@@ -1,5 +1,6 @@
 //! What each command does.
 
+use crate::attack_command::{self, AttackArgs};
 use crate::cli::{CompareArgs, DrainServerArgs, MaxRateArgs, OutputArgs, RunArgs, VerifyArgs};
 use crate::crash_command::{self, CrashArgs};
 use crate::proxy_command::{self, ProxyArgs};
@@ -146,6 +147,11 @@ pub fn suite(args: SuiteArgs) -> Result<ExitCode> {
 /// Kills servers; exit code 1 if anything was lost or doubled.
 pub fn crash(args: &CrashArgs) -> Result<ExitCode> {
     crash_command::run(args, &stop_on_interrupt()?)
+}
+
+/// Attacks a server; exit code 1 if anything was wrong or beyond its bound.
+pub fn attack(args: &AttackArgs) -> Result<ExitCode> {
+    attack_command::run(args, &stop_on_interrupt()?)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -22,6 +22,7 @@
 //! - [`proxy`]: harm done to requests between a server and its ClickHouse.
 //! - [`yardstick`]: servers that do as little as possible, to compare with.
 //! - [`mod@suite`]: everything that is claimed of the server's speed, measured in one go.
+//! - [`mod@attack`]: the server attacked with all that is known, beside a tenant who works.
 //! - [`mod@crash`]: the server killed again and again, and nothing acknowledged lost or doubled.
 //! - [`child`]: a process under test, and [`metrics`]: what it says of itself.
 //! - [`organization`]: asks the organization API.
@@ -30,6 +31,7 @@
 //!   [`threads`]: thread by thread.
 #![forbid(unsafe_code)]
 
+pub mod attack;
 pub mod child;
 pub mod clickhouse;
 pub mod command_line;

@@ -1,6 +1,7 @@
 //! `millrace-load`: the command line of the load generator.
 #![forbid(unsafe_code)]
 
+mod attack_command;
 mod cli;
 mod commands;
 mod crash_command;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Some(Command::Proxy(args)) => commands::proxy(&args),
         Some(Command::Suite(args)) => commands::suite(args),
         Some(Command::Crash(args)) => commands::crash(&args),
+        Some(Command::Attack(args)) => commands::attack(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("millrace-load: {error:#}");

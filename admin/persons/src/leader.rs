@@ -3,9 +3,8 @@
 use crate::metrics;
 use millrace_catalog::Catalog;
 use millrace_catalog::leases::PERSONS_LEASE;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -17,7 +16,7 @@ const EXTENDED_TIMES: u32 = 4;
 pub(crate) struct Leader {
     catalog: Catalog,
     holder: Uuid,
-    leads: Arc<AtomicBool>,
+    leads: watch::Receiver<bool>,
     lapse_after: Duration,
     stop: CancellationToken,
     /// Ends with this.
@@ -27,8 +26,8 @@ pub(crate) struct Leader {
 impl Leader {
     /// Begins to ask for the lease.
     pub(crate) fn start(catalog: Catalog, holder: Uuid, lapse_after: Duration) -> Self {
-        let leads = Arc::new(AtomicBool::new(false));
-        let (asking, told) = (catalog.clone(), Arc::clone(&leads));
+        let (told, leads) = watch::channel(false);
+        let asking = catalog.clone();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
@@ -46,7 +45,13 @@ impl Leader {
 
     /// Whether it leads at this moment.
     pub(crate) fn now(&self) -> bool {
-        self.leads.load(Ordering::Acquire)
+        *self.leads.borrow()
+    }
+
+    /// Waits until nobody extends the lease any more, which only a panic does before [`Leader::end`].
+    pub(crate) async fn failed(&self) {
+        let mut leads = self.leads.clone();
+        while leads.changed().await.is_ok() {}
     }
 
     /// Gives the lease back.
@@ -69,7 +74,7 @@ async fn extend(
     catalog: &Catalog,
     holder: Uuid,
     lapse_after: Duration,
-    leads: &AtomicBool,
+    leads: &watch::Sender<bool>,
     stopped: &CancellationToken,
 ) {
     let mut held_until = Instant::now();
@@ -83,8 +88,9 @@ async fn extend(
             }
         }
         let is_leader = Instant::now() < held_until;
-        if leads.swap(is_leader, Ordering::AcqRel) != is_leader {
-            tracing::info!(is_leader, "persons");
+        if leads.send_replace(is_leader) != is_leader {
+            let no_more = if is_leader { "" } else { " no more" };
+            tracing::info!("this process keeps persons up to date{no_more}");
         }
         metrics::leads(is_leader);
         tokio::select! {

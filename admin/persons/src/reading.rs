@@ -1,7 +1,7 @@
 //! What events say, from ClickHouse, in the order of arrival.
 
 use crate::worker::Failure;
-use millrace_catalog::{PersonUpdate, UpdatePlace, UtcTime};
+use millrace_catalog::{PersonBacklog, PersonUpdate, UpdatePlace, UtcTime};
 use millrace_clickhouse::{ClickHouse, ReadOptions};
 use millrace_rows::{Micros, Table, TeamId, UpdateKind};
 use uuid::Uuid;
@@ -12,22 +12,48 @@ pub(crate) struct Updates {
     pub rows: Vec<PersonUpdate>,
     /// Whether there may be more before the watermark.
     pub is_cut: bool,
+    /// Bytes that were read.
+    pub bytes: usize,
 }
 
-/// Reads what comes behind a place and arrived before the watermark: so many rows and, roughly, so
-/// many bytes at the most, but one row at least.
+impl Updates {
+    /// Nothing, and there is no more.
+    pub(crate) const fn none() -> Self {
+        Self {
+            rows: Vec::new(),
+            is_cut: false,
+            bytes: 0,
+        }
+    }
+}
+
+/// Projects whose updates are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of<'a> {
+    One(TeamId),
+    AllBut(&'a [PersonBacklog]),
+}
+
+/// Updates that are not applied yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range<'a> {
+    pub of: Of<'a>,
+    /// The last one that was applied.
+    pub after: &'a UpdatePlace,
+    /// Arrival time before which all were applied, which may be later.
+    pub passed: Option<UtcTime>,
+    /// The watermark before which all have arrived.
+    pub before: UtcTime,
+}
+
+/// Reads updates in their order: so many rows and, roughly, so many bytes at the most, but one row at
+/// least.
 pub(crate) async fn read(
     clickhouse: &ClickHouse,
-    after: &UpdatePlace,
-    watermark: UtcTime,
+    range: &Range<'_>,
     (rows_max, bytes_max): (usize, usize),
 ) -> Result<Updates, Failure> {
-    let sql = statement(
-        &clickhouse.source(Table::PersonUpdates),
-        after,
-        watermark,
-        rows_max,
-    );
+    let sql = statement(&clickhouse.source(Table::PersonUpdates), range, rows_max);
     let options = ReadOptions::new(format!("persons-{}", Uuid::new_v4()));
     let mut stream = clickhouse.read(&sql, &options)?;
     let (mut rows, mut bytes, mut taken) = (Vec::new(), Vec::new(), 0);
@@ -43,33 +69,86 @@ pub(crate) async fn read(
         bytes.drain(..read);
         if taken > bytes_max && !rows.is_empty() {
             // The stream stops the query when it is dropped.
-            return Ok(Updates { rows, is_cut: true });
+            let is_cut = true;
+            return Ok(Updates {
+                rows,
+                is_cut,
+                bytes: taken,
+            });
         }
     }
     if !bytes.is_empty() {
         return Err(Failure::Malformed);
     }
     let is_cut = rows.len() >= rows_max;
-    Ok(Updates { rows, is_cut })
+    Ok(Updates {
+        rows,
+        is_cut,
+        bytes: taken,
+    })
 }
 
-fn statement(table: &str, after: &UpdatePlace, watermark: UtcTime, rows_max: usize) -> String {
+/// Projects of which there are more updates than this in a range.
+pub(crate) async fn projects_with_more(
+    clickhouse: &ClickHouse,
+    range: &Range<'_>,
+    rows: usize,
+) -> Result<Vec<TeamId>, Failure> {
+    let sql = format!(
+        "SELECT team_id FROM {} WHERE {} GROUP BY team_id HAVING count() > {rows} \
+         ORDER BY team_id FORMAT RowBinary",
+        clickhouse.source(Table::PersonUpdates),
+        conditions(range),
+    );
+    let options = ReadOptions::new(format!("persons-{}", Uuid::new_v4()));
+    let mut stream = clickhouse.read(&sql, &options)?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = stream.next().await? {
+        bytes.extend_from_slice(&piece);
+    }
+    let mut input = Input(&bytes);
+    let teams: Vec<TeamId> = std::iter::from_fn(|| input.i64().map(TeamId)).collect();
+    if !input.0.is_empty() {
+        return Err(Failure::Malformed);
+    }
+    Ok(teams)
+}
+
+fn conditions(range: &Range<'_>) -> String {
     let instant = |micros: i64| format!("fromUnixTimestamp64Micro({micros}, 'UTC')");
     let UpdatePlace {
         created_at,
         request_id,
         index,
-    } = after;
-    let (from, until) = (instant(created_at.0), instant(watermark.0));
+    } = range.after;
+    let after = instant(created_at.0);
+    let passed = range.passed.map_or(created_at.0, |passed| passed.0);
+    let (from, until) = (instant(passed.max(created_at.0)), instant(range.before.0));
+    let of = match range.of {
+        Of::One(team) => format!(" AND team_id = {}", team.0),
+        Of::AllBut([]) => String::new(),
+        Of::AllBut(backlogs) => {
+            let teams = backlogs.iter().map(|backlog| backlog.team_id.0.to_string());
+            let teams: Vec<String> = teams.collect();
+            format!(" AND team_id NOT IN ({})", teams.join(", "))
+        }
+    };
     // The first condition is for the index of the table.
+    format!(
+        "created_at >= {from} AND created_at < {until} \
+         AND (created_at > {after} OR request_id > '{request_id}' \
+         OR (request_id = '{request_id}' AND toInt64(`index`) > {index})){of}"
+    )
+}
+
+fn statement(table: &str, range: &Range<'_>, rows_max: usize) -> String {
     format!(
         "SELECT team_id, created_at, request_id, `index`, uuid, timestamp, toString(kind) AS kind, \
          distinct_id, other_id, person_set, person_set_once, person_unset, \
          toString(group_type) AS group_type, group_key, group_set \
-         FROM {table} WHERE created_at >= {from} AND created_at < {until} \
-         AND (created_at > {from} OR request_id > '{request_id}' \
-         OR (request_id = '{request_id}' AND toInt64(`index`) > {index})) \
-         ORDER BY created_at, request_id, `index` LIMIT {rows_max} FORMAT RowBinary"
+         FROM {table} WHERE {} \
+         ORDER BY created_at, request_id, `index` LIMIT {rows_max} FORMAT RowBinary",
+        conditions(range),
     )
 }
 

@@ -1,9 +1,9 @@
 //! One round after the other: copy what is left, read, apply, copy.
 
+use crate::gathering::{self, Batch, Gathered};
 use crate::leader::Leader;
-use crate::reading::Updates;
-use crate::{copying, forgetting, metrics, reading};
-use millrace_catalog::{Catalog, CatalogError, PersonProgress, UtcTime};
+use crate::{copying, forgetting, metrics};
+use millrace_catalog::{ApplyOptions, Catalog, CatalogError, PersonProgress, UtcTime};
 use millrace_clickhouse::{ClickHouse, InsertError, QueryError};
 use millrace_rows::Month;
 use std::sync::{Mutex, PoisonError};
@@ -12,10 +12,17 @@ use thiserror::Error;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+/// How often it is told how large the catalog is.
+const MEASURE_EVERY: Duration = Duration::from_secs(60);
+
+/// The pause between transactions of a round: other processes ask again and again for SQLite's lock, and
+/// find it free in no pause of none.
+const BETWEEN_TRANSACTIONS: Duration = Duration::from_millis(10);
+
 /// How updates are applied.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// Updates that are read at once, and applied in one transaction if they are not too much.
+    /// Updates that are read at once, and applied in transactions of a bounded number of rows.
     pub updates_max: usize,
     /// Bytes of them.
     pub bytes_max: usize,
@@ -28,6 +35,11 @@ pub struct WorkerOptions {
     /// How long updates are kept in ClickHouse once they were applied, and on to the end of their
     /// month.
     pub kept: Duration,
+    /// Distinct ids and groups of a project that may become known by what arrives within an hour; none
+    /// for no limit.
+    pub new_ids_per_hour_max: Option<u64>,
+    /// Distinct ids that a person may have to become part of another one; none for no limit.
+    pub merged_ids_max: Option<u64>,
 }
 
 impl Default for WorkerOptions {
@@ -39,6 +51,8 @@ impl Default for WorkerOptions {
             retry_pause: Duration::from_secs(2),
             lapse_after: Duration::from_secs(6),
             kept: Duration::from_secs(30 * 24 * 3_600),
+            new_ids_per_hour_max: None,
+            merged_ids_max: Some(10_000),
         }
     }
 }
@@ -84,6 +98,11 @@ impl Failure {
     }
 }
 
+/// Nobody extends the lease of persons any more, as that task panicked: they would stand still for ever.
+#[derive(Debug, Error)]
+#[error("the task that extends the lease of persons panicked")]
+pub struct LeaseKeeperFailed;
+
 /// What a round did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
@@ -118,15 +137,22 @@ impl Worker {
 
     /// Works whenever it leads, until it is stopped; then it ends the round and gives the lease
     /// back.
-    pub async fn run(&self, stopped: impl Future<Output = ()>) {
+    ///
+    /// # Errors
+    /// When the lease is extended no more.
+    pub async fn run(&self, stopped: impl Future<Output = ()>) -> Result<(), LeaseKeeperFailed> {
         let leader = Leader::start(
             self.catalog.clone(),
             Uuid::new_v4(),
             self.options.lapse_after,
         );
-        let mut forget_at = Instant::now();
+        let (mut forget_at, mut measure_at) = (Instant::now(), Instant::now());
         tokio::pin!(stopped);
-        loop {
+        let outcome = loop {
+            if Instant::now() >= measure_at {
+                self.measure().await;
+                measure_at = Instant::now() + MEASURE_EVERY;
+            }
             let pause = if leader.now() {
                 if Instant::now() >= forget_at {
                     self.forget_if_possible().await;
@@ -138,11 +164,20 @@ impl Worker {
                 self.options.look_every
             };
             tokio::select! {
-                () = &mut stopped => break,
+                () = &mut stopped => break Ok(()),
+                () = leader.failed() => break Err(LeaseKeeperFailed),
                 () = sleep(pause) => {}
             }
-        }
+        };
         leader.end().await;
+        outcome
+    }
+
+    /// Tells how large the catalog is, which is mostly persons. What is not known now is in a minute.
+    async fn measure(&self) {
+        if let Ok(bytes) = self.catalog.bytes().await {
+            metrics::catalog_bytes(bytes);
+        }
     }
 
     /// What is not forgotten now is later: nothing waits for it.
@@ -233,40 +268,80 @@ impl Worker {
             self.copy(&progress).await?;
         }
         let watermark = self.catalog.exports_watermark().await?;
-        let Some(watermark) = watermark.filter(|watermark| progress.passed < Some(*watermark))
-        else {
+        metrics::backlogs(progress.backlogs.len());
+        let Some(watermark) = watermark else {
+            return Ok((Round::Done, progress.watermark()));
+        };
+        if progress.passed >= Some(watermark) && progress.backlogs.is_empty() {
             // Nothing may be applied that is not.
             return Ok((Round::Done, progress.passed));
-        };
-        let updates = self.read(&progress, watermark).await?;
-        if updates.rows.is_empty() {
-            self.catalog.note_persons_passed(watermark).await?;
-            return Ok((Round::Done, Some(watermark)));
         }
-        let applied = self
-            .catalog
-            .apply_person_updates(&progress, &updates.rows)
-            .await?;
-        // Somebody else was at it.
-        let Some(applied) = applied else {
-            return Ok((Round::More, progress.passed));
+        let limits = (self.options.updates_max, self.options.bytes_max);
+        let gathered = gathering::gather(&self.clickhouse, &progress, watermark, limits).await?;
+        let batch = match gathered {
+            Gathered::Batch(batch) => batch,
+            Gathered::TooMuchOf(teams, batch) => {
+                let deferred = self.catalog.defer_persons(&progress, &teams).await?;
+                if deferred > 0 {
+                    tracing::debug!(
+                        ?teams,
+                        "what events of a project say of persons waits apart"
+                    );
+                    return Ok((Round::More, progress.watermark()));
+                }
+                // They are gone, or somebody else was at it.
+                batch
+            }
         };
-        metrics::applied(&applied.tally);
-        self.copy(&applied.progress).await?;
-        if updates.is_cut || applied.count < updates.rows.len() {
-            return Ok((Round::More, progress.passed));
-        }
-        self.catalog.note_persons_passed(watermark).await?;
-        Ok((Round::Done, Some(watermark)))
+        self.apply(progress, &batch, watermark).await
     }
 
-    async fn read(
+    /// Applies what was gathered, copies what it changed, and notes who is how far.
+    async fn apply(
         &self,
-        progress: &PersonProgress,
+        progress: PersonProgress,
+        batch: &Batch,
         watermark: UtcTime,
-    ) -> Result<Updates, Failure> {
-        let limits = (self.options.updates_max, self.options.bytes_max);
-        reading::read(&self.clickhouse, &progress.place, watermark, limits).await
+    ) -> Result<(Round, Option<UtcTime>), Failure> {
+        let (mut at, mut count) = (progress, 0);
+        let options = ApplyOptions {
+            before: Some(watermark),
+            new_ids_per_hour_max: self.options.new_ids_per_hour_max,
+            merged_ids_max: self.options.merged_ids_max,
+        };
+        while let Some(left @ [_, ..]) = batch.updates.get(count..) {
+            if count > 0 {
+                sleep(BETWEEN_TRANSACTIONS).await;
+            }
+            let applying = self.catalog.apply_person_updates(&at, left, options);
+            let Some(applied) = applying.await? else {
+                // Somebody else was at it.
+                return Ok((Round::More, at.watermark()));
+            };
+            metrics::applied(&applied);
+            (at, count) = (applied.progress, count + applied.count);
+        }
+        if count > 0 {
+            self.copy(&at).await?;
+        }
+        let has_all = batch.has_all_others(count);
+        if has_all {
+            self.catalog.note_persons_passed(&at, watermark).await?;
+            at.passed = at.passed.max(Some(watermark));
+        }
+        let caught_up = batch.caught_up(count);
+        // Those who are as far as all the others are.
+        let rejoin = at.passed == Some(watermark);
+        let noting = self
+            .catalog
+            .rejoin_persons(&at, &caught_up, watermark, rejoin);
+        noting.await?;
+        let is_done = has_all && caught_up.len() == at.backlogs.len();
+        if is_done && rejoin {
+            return Ok((Round::Done, at.passed));
+        }
+        let round = if is_done { Round::Done } else { Round::More };
+        Ok((round, at.watermark()))
     }
 
     async fn copy(&self, progress: &PersonProgress) -> Result<(), Failure> {

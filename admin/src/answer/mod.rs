@@ -1,6 +1,11 @@
-//! What handlers answer with when all went well, and in `response` what is made of it.
+//! What handlers answer with when all went well; in `response` what is made of it, in `sent` how it
+//! goes out, in `budget` what all answers may have of the memory, in `turns` who may ask for what is large.
 
+pub(crate) mod budget;
+mod per_user;
 pub(crate) mod response;
+pub(crate) mod sent;
+pub(crate) mod turns;
 
 use crate::change::etag;
 use crate::error::ApiError;

@@ -28,8 +28,8 @@ pub(crate) struct Success {
     pub(crate) tag: Option<String>,
     /// Whether it is the answer of an earlier request.
     pub(crate) is_replay: bool,
-    /// Whether there is a secret in it.
-    pub(crate) is_secret: bool,
+    /// Whether nobody may keep a copy: there is a secret in it, or what its tag leaves out.
+    pub(crate) is_uncopied: bool,
 }
 
 impl Success {
@@ -40,7 +40,7 @@ impl Success {
             body: answer.body,
             tag: answer.tag,
             is_replay: false,
-            is_secret: !operation.shown_once.is_empty(),
+            is_uncopied: !(operation.shown_once.is_empty() && operation.live_fields.is_empty()),
         }
     }
 }
@@ -78,7 +78,7 @@ fn succeeded(success: Success) -> Response {
             HeaderValue::from_static(PAGE_POLICY),
         );
     }
-    let caching = if success.is_secret {
+    let caching = if success.is_uncopied {
         "no-store"
     } else {
         "private, no-cache"

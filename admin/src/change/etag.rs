@@ -1,14 +1,16 @@
 //! Versions of single resources: strong tags over the bytes of their representation.
 //!
-//! `If-Match` is checked against what a `GET` of the same thing answers, under a lock that every
-//! change of that thing takes in this process, until the change is made. So of two changes with
-//! the same tag that arrive here, one wins and the other gets 412. Another process on the same
-//! catalog can still change the resource between the check and the change's own transaction: a
-//! few milliseconds, in which the last one wins as it does without `If-Match`.
+//! Some representations have fields that change by themselves, all the time: an export's runs, an
+//! organization's members. Their tags leave those out: they are of what clients set, so that `If-Match`
+//! asks whether somebody else changed that, and `If-None-Match` whether there is anything new of it. No
+//! copies are kept of them, which would be taken for fresh.
+//!
+//! `If-Match` holds until the change is committed: see `version`.
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// The strong tag of a representation, quotes included.
@@ -21,6 +23,20 @@ pub(crate) fn of(body: &Bytes) -> String {
     }
     tag.push('"');
     tag
+}
+
+/// The same of a representation without the fields that change by themselves.
+pub(crate) fn without(live_fields: &[&str], body: &Bytes) -> String {
+    if live_fields.is_empty() {
+        return of(body);
+    }
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else {
+        return of(body);
+    };
+    for field in live_fields {
+        fields.remove(*field);
+    }
+    of(&Value::Object(fields).to_string().into())
 }
 
 /// Whether the client has this version already. Weak tags compare as strong ones here.
@@ -76,5 +92,18 @@ mod tests {
             assert_eq!(may_change(&headers, &tag), may, "{value:?}");
         }
         assert_ne!(tag, of(&Bytes::from_static(b"[]")));
+    }
+
+    #[test]
+    fn live_fields_are_no_part_of_a_tag() {
+        let body = |runs: u32, name: &str| {
+            let body = serde_json::json!({ "name": name, "runs": [runs], "of": { "runs": name } });
+            Bytes::from(body.to_string())
+        };
+        let tag = without(&["runs"], &body(1, "a"));
+        assert_eq!(without(&["runs"], &body(2, "a")), tag);
+        assert_ne!(without(&["runs"], &body(1, "b")), tag);
+        assert_ne!(without(&[], &body(2, "a")), without(&[], &body(1, "a")));
+        assert_eq!(without(&[], &body(1, "a")), of(&body(1, "a")));
     }
 }

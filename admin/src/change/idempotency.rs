@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: a `POST` that is sent again gets the first one's answer.
 //!
-//! Successes are kept for 24 hours per key and path; failures are not, as they may be tried
-//! again. Secrets that are shown once are not kept: they are null in the replay.
+//! Successes are kept for 24 hours per key and place, however its path spells its ids; failures are not,
+//! as they may be tried again. Secrets that are shown once are not kept: they are null in the replay.
 //!
 //! Between the change's transaction and the keeping of its answer a crash of the process can
 //! fall: then the claim lapses after two minutes and the request runs again.
@@ -10,6 +10,7 @@ use crate::answer::response::Success;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::Operation;
+use crate::request::path_id;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
 use millrace_catalog::{Catalog, IdempotencyClaim};
@@ -37,18 +38,22 @@ pub(crate) struct Claimed {
 /// What is known of a request.
 pub(crate) enum Begun {
     /// It is new; make it, then end it.
-    Claimed(Claimed),
+    Claimed(Box<Claimed>),
     /// It was made before.
     Done(Success),
 }
 
 impl Idempotency {
-    /// Of the request's key, if it brought one.
+    /// Of the request's key, if it brought one, at an operation's path.
     ///
     /// # Errors
     ///
     /// 400 for a key that cannot be one.
-    pub(crate) fn of(context: &Context, body: &Bytes) -> Result<Option<Self>, ApiError> {
+    pub(crate) fn of(
+        context: &Context,
+        template: &str,
+        body: &Bytes,
+    ) -> Result<Option<Self>, ApiError> {
         let Some(key) = context.request.headers.get(IDEMPOTENCY_KEY) else {
             return Ok(None);
         };
@@ -61,7 +66,7 @@ impl Idempotency {
             ApiError::invalid("invalid_input", None, detail)
         })?;
         let owner = context.caller.as_ref().map(|caller| caller.key_id);
-        let path = context.request.uri.path().trim_end_matches('/');
+        let path = path_id::resolved_path(context, template);
         let id = digest(&[
             owner.unwrap_or_default().as_bytes(),
             path.as_bytes(),
@@ -97,7 +102,9 @@ impl Idempotency {
             .catalog
             .claim_idempotency_key(&self.id, &self.request_hash);
         match claimed.await? {
-            IdempotencyClaim::New(claim) => Ok(Begun::Claimed(Claimed { of: self, claim })),
+            IdempotencyClaim::New(claim) => {
+                Ok(Begun::Claimed(Box::new(Claimed { of: self, claim })))
+            }
             known => told(known).map(Begun::Done),
         }
     }
@@ -133,7 +140,7 @@ fn told(known: IdempotencyClaim) -> Result<Success, ApiError> {
             body: kept.body.into(),
             tag: None,
             is_replay: true,
-            is_secret: false,
+            is_uncopied: false,
         }),
         IdempotencyClaim::Mismatch => Err(ApiError::conflict(
             "idempotency_mismatch",

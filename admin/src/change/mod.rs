@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `idempotency` | the same request twice |
 //! | `etag` | versions of a thing |
-//! | `lock` | one change of a thing at a time |
+//! | `lock` | one change of a thing at a time, in this process |
+//! | `version` | one change of a version, in all processes |
 
 pub(crate) mod etag;
 mod idempotency;
 pub(crate) mod lock;
+mod version;
 
 use crate::admission::Arrived;
 use crate::answer::response::Success;
@@ -16,13 +18,12 @@ use crate::app::App;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{Access, Operation};
-use crate::request::body;
+use crate::request::{body, path_id};
 use bytes::Bytes;
 use http::Method;
 use idempotency::{Begun, Idempotency};
 use serde_json::Value;
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// Makes a change, or replays the answer of the same one.
 pub(crate) async fn run(
@@ -35,7 +36,7 @@ pub(crate) async fn run(
     if operation.method != Method::POST {
         return make(&app, &arrived, &operation, context, &body).await;
     }
-    let idempotency = Idempotency::of(&context, &body)?;
+    let idempotency = Idempotency::of(&context, operation.path, &body)?;
     if operation.access == Access::Open {
         // The claim writes already: nothing is written for those who have nothing to show. Whoever
         // sends a request again may have nothing left to show: the claim of the first one was
@@ -87,14 +88,15 @@ async fn make(
     // Held until the change is made; see `lock`.
     let mut _lock = None;
     if let Some(read) = &operation.version {
-        _lock = Some(app.locks.lock(thing(read, &context)?).await?);
+        _lock = Some(app.locks.lock(thing(read, &context)).await?);
         // Whoever had the lock may have changed the project, or taken the caller's key.
         context = arrived.admit_again(app).await?;
         if etag::is_conditional(headers) {
-            let current = current_tag(read, context.clone()).await?;
+            let current = version::tag_of(read, context.clone()).await?;
             if !etag::may_change(headers, &current) {
                 return Err(ApiError::precondition_failed());
             }
+            context = version::depending(context, read.clone());
         }
     }
     let answer = (operation.run)(context, body).await;
@@ -102,27 +104,20 @@ async fn make(
     app.services.key_cache.catch_up().await;
     let answer = answer?;
     let mut success = Success::of(operation, answer);
-    if operation.has_tag() && operation.version.is_some() {
-        success.tag = Some(etag::of(&success.body));
+    if operation.has_tag()
+        && let Some(read) = &operation.version
+    {
+        success.tag = Some(etag::without(read.live_fields, &success.body));
     }
     Ok(success)
 }
 
 /// What is changed: its kind and its id in one form, whichever of its paths was taken. `read` is
 /// how it is read.
-fn thing(read: &Operation, context: &Context) -> Result<String, ApiError> {
+fn thing(read: &Operation, context: &Context) -> String {
     let (kind, name) = kind_and_parameter(read.path);
-    let id = match (name, context.text(name)) {
-        ("organization_id", _) => context.organization()?.organization.id.to_string(),
-        ("project_id", _) => context.project()?.id.to_string(),
-        (_, "@me") => context.caller()?.user.uuid.to_string(),
-        (_, "@current") => context.caller()?.key_id.to_string(),
-        (_, text) => match Uuid::parse_str(text) {
-            Ok(id) => id.to_string(),
-            Err(_) => context.integer(name)?.to_string(),
-        },
-    };
-    Ok(format!("{kind} {id}"))
+    let id = path_id::resolved(context, name);
+    format!("{kind} {id}")
 }
 
 /// The kind that a thing's template names, and the parameter of the thing itself.
@@ -134,11 +129,6 @@ fn kind_and_parameter(template: &str) -> (&str, &str) {
     // Views of plugins: one thing can be in several.
     let is_view = collection.starts_with("pipeline_");
     (if is_view { "plugins" } else { collection }, name)
-}
-
-async fn current_tag(read: &Operation, context: Context) -> Result<String, ApiError> {
-    let answer = (read.run)(context, Value::Null).await?;
-    Ok(etag::of(&answer.body))
 }
 
 #[cfg(test)]

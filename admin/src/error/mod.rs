@@ -8,6 +8,7 @@ mod answer;
 
 pub(crate) use answer::{ErrorBody, ProblemBody};
 
+use crate::mail::Quota;
 use crate::request::throttle::Allowance;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
@@ -83,6 +84,16 @@ impl ApiError {
         let detail = "The service cannot answer right now; try again in a few seconds.";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
             .with(RETRY_AFTER, RETRY_SECONDS.to_string())
+    }
+
+    /// 503 with `Retry-After`, to who has asked for more than is read.
+    pub(crate) fn answers_unread() -> Self {
+        let mut error = Self::unavailable();
+        error.0.detail =
+            "Too many answers wait to be read; read those that were asked for, then try \
+                          again."
+                .into();
+        error
     }
 
     /// The same with every field below `parent`: `parent__field`, `4__field`.
@@ -168,12 +179,16 @@ impl ApiError {
             .with(RETRY_AFTER, seconds.to_string())
     }
 
-    /// 429: not the caller but the organization does too much.
-    pub(crate) fn too_many_mails(wait: Duration) -> Self {
+    /// 429: mails, not requests, are too many of somebody's.
+    pub(crate) fn too_many_mails(of: &Quota, wait: Duration) -> Self {
         let seconds = (wait.as_secs() + 1).to_string();
-        let detail = format!(
-            "The organization has sent too many mails; one more can be sent in {seconds} seconds."
-        );
+        let too_many = match of {
+            Quota::Organization => "The organization has sent too many mails".to_owned(),
+            Quota::User => "You have sent too many mails, in all organizations together".to_owned(),
+            // Escaped, as nobody has looked yet what is in it.
+            Quota::Address(address) => format!("Too many invites were mailed to {address:?}"),
+        };
+        let detail = format!("{too_many}; one more can be sent in {seconds} seconds.");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "throttled", detail).with(RETRY_AFTER, seconds)
     }
 
@@ -204,6 +219,9 @@ impl ApiError {
 
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
+        if matches!(error, CatalogError::ConditionBroken) {
+            return Self::precondition_failed();
+        }
         tracing::error!(%error, "the catalog failed");
         match error {
             CatalogError::Unreachable { .. }
@@ -220,6 +238,10 @@ impl From<ChangeError> for ApiError {
             ChangeError::Catalog(error) => error.into(),
             ChangeError::Forbidden(detail) => Self::forbidden(detail),
             ChangeError::FeatureMissing(feature) => Self::feature_missing(feature),
+            ChangeError::Unavailable(reason) => {
+                tracing::warn!(reason, "a change cannot be made now");
+                Self::unavailable()
+            }
             other => match other.violation() {
                 Some(broken) => Self::invalid(broken.code, broken.field.as_deref(), broken.detail),
                 // Of a path: what is named in a body and is not there is a violation.

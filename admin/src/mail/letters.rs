@@ -4,6 +4,7 @@ use askama::Template;
 use lettre::Address;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message, MultiPart};
+use millrace_catalog::text;
 use thiserror::Error;
 
 /// Why no letter could be made of a text.
@@ -53,16 +54,34 @@ impl Invitation {
     ///
     /// The recipient's address is none.
     pub fn letter(&self, from: &Mailbox) -> Result<Message, LetterError> {
+        let mail = &self.shown();
         let texts = Texts {
-            plain: InvitationText { mail: self }.render()?,
-            html: InvitationHtml { mail: self }.render()?,
+            plain: InvitationText { mail }.render()?,
+            html: InvitationHtml { mail }.render()?,
         };
-        let subject = format!("{} invited you to {}", self.inviter, self.organization);
-        let name = Some(one_line(&self.first_name)).filter(|name| !name.is_empty());
-        let to = Mailbox::new(name, recipient(&self.to)?);
-        let reply_to = mailbox(&self.inviter, &self.inviter_email);
+        let subject = format!("{} invited you to {}", mail.inviter, mail.organization);
+        let name = Some(one_line(&mail.first_name)).filter(|name| !name.is_empty());
+        let to = Mailbox::new(name, recipient(&mail.to)?);
+        let reply_to = mailbox(&mail.inviter, &mail.inviter_email);
         put_together(from, to, reply_to, &subject, texts)
     }
+}
+
+impl Invitation {
+    /// The same without control characters, which may be in names of before they were refused.
+    fn shown(&self) -> Self {
+        Self {
+            first_name: shown(&self.first_name),
+            organization: shown(&self.organization),
+            inviter: shown(&self.inviter),
+            message: self.message.as_deref().map(shown),
+            ..self.clone()
+        }
+    }
+}
+
+fn shown(text: &str) -> String {
+    text::shown(text.trim()).into_owned()
 }
 
 #[derive(Template)]
@@ -105,11 +124,16 @@ impl NoticeText for MemberJoined {
     const KIND: &'static str = "member joined";
 
     fn letter(&self, from: &Mailbox, to: &str) -> Result<Message, LetterError> {
-        let texts = Texts {
-            plain: MemberJoinedText { mail: self }.render()?,
-            html: MemberJoinedHtml { mail: self }.render()?,
+        let mail = &Self {
+            member: shown(&self.member),
+            email: shown(&self.email),
+            organization: shown(&self.organization),
         };
-        let subject = format!("{} joined {}", self.member, self.organization);
+        let texts = Texts {
+            plain: MemberJoinedText { mail }.render()?,
+            html: MemberJoinedHtml { mail }.render()?,
+        };
+        let subject = format!("{} joined {}", mail.member, mail.organization);
         let to = Mailbox::new(None, recipient(to)?);
         put_together(from, to, None, &subject, texts)
     }
@@ -127,6 +151,17 @@ struct MemberJoinedHtml<'a> {
     mail: &'a MemberJoined,
 }
 
+/// State of an export that somebody should look after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// One run was given up; others follow.
+    RunFailed,
+    /// It does not run any more.
+    Paused,
+    /// Its runs have waited for the server's operator for an hour.
+    Waits,
+}
+
 /// Tells an administrator of an export that somebody should look after.
 #[derive(Clone, Debug)]
 pub struct ExportTrouble {
@@ -134,8 +169,8 @@ pub struct ExportTrouble {
     pub export: String,
     /// The name of the organization.
     pub organization: String,
-    /// Whether it does not run any more; otherwise one run was given up.
-    pub is_paused: bool,
+    /// How it is.
+    pub trouble: Trouble,
     /// What went wrong.
     pub why: String,
     /// Where it is found, below the API's address.
@@ -158,16 +193,22 @@ impl NoticeText for ExportTrouble {
     const KIND: &'static str = "export trouble";
 
     fn letter(&self, from: &Mailbox, to: &str) -> Result<Message, LetterError> {
+        let mail = &Self {
+            export: shown(&self.export),
+            organization: shown(&self.organization),
+            why: shown(&self.why),
+            ..self.clone()
+        };
         let texts = Texts {
-            plain: ExportTroubleText { mail: self }.render()?,
-            html: ExportTroubleHtml { mail: self }.render()?,
+            plain: ExportTroubleText { mail }.render()?,
+            html: ExportTroubleHtml { mail }.render()?,
         };
-        let what = if self.is_paused {
-            "is paused"
-        } else {
-            "failed"
+        let what = match self.trouble {
+            Trouble::RunFailed => "failed",
+            Trouble::Paused => "is paused",
+            Trouble::Waits => "waits",
         };
-        let subject = format!("Batch export {} {what}", self.export);
+        let subject = format!("Batch export {} {what}", mail.export);
         let to = Mailbox::new(None, recipient(to)?);
         put_together(from, to, None, &subject, texts)
     }
@@ -213,7 +254,7 @@ fn mailbox(name: &str, email: &str) -> Option<Mailbox> {
     Some(Mailbox::new(name, email.parse().ok()?))
 }
 
-/// A header's text is one line: control characters and runs of white space become one space.
+/// A header's text is one line, whatever is in it: control characters and runs of white space become one space.
 fn one_line(text: &str) -> String {
     let breaks = |c: char| c.is_whitespace() || c.is_control();
     let words = text.split(breaks).filter(|word| !word.is_empty());

@@ -13,6 +13,7 @@ use std::error::Error;
 use thiserror::Error;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
+use uuid::Uuid;
 
 /// Notices that may be on their way at a time.
 pub(super) const NOTICES_MAX: usize = 100;
@@ -29,7 +30,7 @@ pub struct TooManyNotices;
 pub struct NoticeRoom {
     pub(super) outbox: Outbox,
     pub(super) place: OwnedSemaphorePermit,
-    pub(super) share: Share,
+    pub(super) share: Share<Uuid>,
 }
 
 // === impl NoticeRoom ===

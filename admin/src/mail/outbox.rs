@@ -1,14 +1,14 @@
 //! Mails on their way to the SMTP server.
 
+use super::conversation::{self, ConversationError};
 use super::letters::LetterError;
 use super::notice::{self, NoticeRoom, TooManyNotices};
 use super::quota::{self, Quotas};
 use super::room::{Place, Room};
-use super::settings::MailSettings;
+use super::settings::{MailSettings, Server};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use lettre::message::{Mailbox, Message};
-use lettre::transport::smtp::Error as SmtpError;
-use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -31,21 +31,33 @@ const RETRIES_MAX: usize = 5;
 const RETRY_FACTOR: f32 = 4.0;
 
 /// There is no room for more mails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoRoom {
     /// For nobody's: the server must be away or slow.
     #[error("{MAILS_MAX} mails are on their way already")]
     Full,
-    /// For those of this organization.
-    #[error(
-        "the organization has {} mails on their way already, or had {} in an hour",
-        quota::INVITATIONS.at_a_time_max,
-        quota::INVITATIONS.per_hour_max
-    )]
+    /// For those of somebody.
+    #[error("{of} too many mails on their way already, or had in an hour")]
     Quota {
+        /// Of whose share nothing is left.
+        of: Quota,
         /// When to come back.
         wait: Duration,
     },
+}
+
+/// Somebody who may have so many mails.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Quota {
+    /// The one that invites.
+    #[error("the organization has")]
+    Organization,
+    /// The one who sends.
+    #[error("the user has")]
+    User,
+    /// The one that they go to, as it was given. The log does not have it.
+    #[error("the recipient has")]
+    Address(String),
 }
 
 /// Why a mail was not delivered.
@@ -54,19 +66,21 @@ pub(super) enum DeliveryError {
     #[error(transparent)]
     Letter(#[from] LetterError),
     #[error("the SMTP server: {0}")]
-    Smtp(#[from] SmtpError),
+    Smtp(#[from] ConversationError),
     #[error("the SMTP server took more than {CONVERSATION_TIMEOUT:?}")]
     Slow,
 }
 
 /// Sends mail in the background, a bounded amount of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Outbox {
-    server: AsyncSmtpTransport<Tokio1Executor>,
+    server: Arc<Server>,
     pub(super) from: Mailbox,
     retry_pause: Duration,
-    quotas: Arc<Quotas>,
-    notice_quotas: Arc<Quotas>,
+    quotas: Arc<Quotas<Uuid>>,
+    pub(super) user_quotas: Arc<Quotas<i64>>,
+    pub(super) address_quotas: Arc<Quotas<String>>,
+    notice_quotas: Arc<Quotas<Uuid>>,
     notices: Arc<Semaphore>,
     pub(super) notice_turns: Arc<Semaphore>,
     pub(super) places: Arc<Semaphore>,
@@ -77,15 +91,25 @@ pub struct Outbox {
 
 // === impl Outbox ===
 
+/// Without the server: its password is not for logs.
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Outbox");
+        shown.field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
 impl Outbox {
     /// Connects with the first mail.
     #[must_use]
     pub fn new(settings: MailSettings) -> Self {
         Self {
-            server: settings.server.build(),
+            server: Arc::new(settings.server),
             from: settings.from,
             retry_pause: settings.retry_pause,
             quotas: Quotas::new(quota::INVITATIONS),
+            user_quotas: Quotas::new(quota::INVITATIONS_BY_USER),
+            address_quotas: Quotas::new(quota::INVITATIONS_TO_ADDRESS),
             notice_quotas: Quotas::new(quota::NOTICES),
             notices: Arc::new(Semaphore::new(notice::NOTICES_MAX)),
             notice_turns: Arc::new(Semaphore::new(notice::CONVERSATIONS_MAX)),
@@ -96,19 +120,25 @@ impl Outbox {
         }
     }
 
-    /// Takes room for so many mails of an organization.
+    /// Takes room for so many mails of an organization; who sends them, and where to, counts with
+    /// [`Room::sent_by`] and [`Room::sent_to`].
     ///
     /// # Errors
     ///
     /// Too many are on their way, or too many of the organization's: try again later.
     pub fn reserve(&self, organization: Uuid, mails: u32) -> Result<Room, NoRoom> {
         let share = self.quotas.take(organization, mails);
-        let share = share.map_err(|wait| NoRoom::Quota { wait })?;
+        let share = share.map_err(|wait| NoRoom::Quota {
+            of: Quota::Organization,
+            wait,
+        })?;
         let places = Arc::clone(&self.places).try_acquire_many_owned(mails);
         Ok(Room {
             outbox: self.clone(),
             places: places.map_err(|_| NoRoom::Full)?,
             share,
+            sender: None,
+            recipients: Vec::new(),
         })
     }
 
@@ -168,8 +198,9 @@ impl Outbox {
     pub(super) async fn converse(&self, letter: &Message) -> Result<(), DeliveryError> {
         // Never closed.
         let _turn = self.conversations.acquire().await;
-        match timeout(CONVERSATION_TIMEOUT, self.server.send(letter.clone())).await {
-            Ok(answered) => Ok(answered.map(drop)?),
+        let conversation = conversation::deliver(&self.server, letter);
+        match timeout(CONVERSATION_TIMEOUT, conversation).await {
+            Ok(answered) => Ok(answered?),
             Err(_) => Err(DeliveryError::Slow),
         }
     }
@@ -179,7 +210,9 @@ impl Outbox {
 fn may_pass(error: &DeliveryError) -> bool {
     match error {
         DeliveryError::Letter(_) => false,
-        DeliveryError::Smtp(error) => !error.is_permanent() && !error.is_client(),
-        DeliveryError::Slow => true,
+        DeliveryError::Smtp(ConversationError::Smtp(error)) => {
+            !error.is_permanent() && !error.is_client()
+        }
+        DeliveryError::Smtp(ConversationError::Connection(_)) | DeliveryError::Slow => true,
     }
 }

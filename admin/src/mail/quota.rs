@@ -1,16 +1,26 @@
 //! How much mail an organization may have on its way, and send in an hour: one that writes to
 //! many strangers, or to servers that do not take its mails, leaves room for the others. Invitations
 //! and notices to members count apart, so that neither takes the room of the other.
+//!
+//! Organizations cost nothing to make, so invitations count for who sends them as well, in all of theirs;
+//! and for whom they go to, whoever sends them, so that nobody's letterbox is filled.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
-/// Invitations.
+/// Invitations of an organization.
 pub(super) const INVITATIONS: Limits = Limits {
     at_a_time_max: 100,
     per_hour_max: 500,
+};
+/// Invitations that one user sends, whichever organizations they are for.
+pub(super) const INVITATIONS_BY_USER: Limits = INVITATIONS;
+/// Invitations to one address, whoever sends them: some organizations, and each again when one was lost.
+pub(super) const INVITATIONS_TO_ADDRESS: Limits = Limits {
+    at_a_time_max: 10,
+    per_hour_max: 10,
 };
 /// Notices; one counts once, however many members it goes to.
 pub(super) const NOTICES: Limits = Limits {
@@ -23,7 +33,7 @@ const ROUNDING: f64 = 1e-6;
 /// When to come back where the mails on their way are too many: some arrive by then.
 const PLACE_WAIT: Duration = Duration::from_secs(60);
 
-/// An organization's share of one kind of mail.
+/// Somebody's share of one kind of mail.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Mails that may be on their way.
@@ -32,11 +42,12 @@ pub(super) struct Limits {
     pub(super) per_hour_max: u32,
 }
 
-/// What each organization uses of its share. State is in memory: a restart forgives.
+/// Use of their shares by all of a kind: organizations, users, or addresses. State is in memory: a restart
+/// forgives.
 #[derive(Debug)]
-pub(super) struct Quotas {
+pub(super) struct Quotas<Of: Clone + Eq + Hash> {
     limits: Limits,
-    accounts: Mutex<HashMap<Uuid, Account>>,
+    accounts: Mutex<HashMap<Of, Account>>,
 }
 
 #[derive(Debug)]
@@ -50,9 +61,9 @@ struct Account {
 
 /// Mails that count; those that are not on their way any more cease to when this is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
-    quotas: Arc<Quotas>,
-    organization: Uuid,
+pub(super) struct Share<Of: Clone + Eq + Hash> {
+    quotas: Arc<Quotas<Of>>,
+    of: Of,
     mails: u32,
     /// Mails that were not sent do not count for the hour.
     is_sent: bool,
@@ -60,7 +71,7 @@ pub(super) struct Share {
 
 // === impl Quotas ===
 
-impl Quotas {
+impl<Of: Clone + Eq + Hash> Quotas<Of> {
     pub(super) fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             limits,
@@ -68,29 +79,20 @@ impl Quotas {
         })
     }
 
-    /// Counts mails of an organization.
+    /// Counts mails of one of them.
     ///
     /// # Errors
     ///
     /// They are too many; how long to wait until they may not be.
-    pub(super) fn take(
-        self: &Arc<Self>,
-        organization: Uuid,
-        mails: u32,
-    ) -> Result<Share, Duration> {
-        self.take_at(Instant::now(), organization, mails)
+    pub(super) fn take(self: &Arc<Self>, of: Of, mails: u32) -> Result<Share<Of>, Duration> {
+        self.take_at(Instant::now(), of, mails)
     }
 
-    fn take_at(
-        self: &Arc<Self>,
-        now: Instant,
-        organization: Uuid,
-        mails: u32,
-    ) -> Result<Share, Duration> {
+    fn take_at(self: &Arc<Self>, now: Instant, of: Of, mails: u32) -> Result<Share<Of>, Duration> {
         let per_hour_max = f64::from(self.limits.per_hour_max);
         let mut accounts = self.accounts();
         accounts.retain(|_, account| account.settle(now, per_hour_max));
-        let account = accounts.entry(organization).or_insert(Account {
+        let account = accounts.entry(of.clone()).or_insert(Account {
             on_their_way: 0,
             sent: 0.0,
             at: now,
@@ -106,13 +108,13 @@ impl Quotas {
         account.sent += f64::from(mails);
         Ok(Share {
             quotas: self.clone(),
-            organization,
+            of,
             mails,
             is_sent: false,
         })
     }
 
-    fn accounts(&self) -> MutexGuard<'_, HashMap<Uuid, Account>> {
+    fn accounts(&self) -> MutexGuard<'_, HashMap<Of, Account>> {
         let accounts = self.accounts.lock();
         accounts.unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,23 +134,28 @@ impl Account {
 
 // === impl Share ===
 
-impl Share {
+impl<Of: Clone + Eq + Hash> Share<Of> {
+    /// Owner of the share.
+    pub(super) fn of(&self) -> &Of {
+        &self.of
+    }
+
     /// One of the mails, which is sent now.
     pub(super) fn send_one(&mut self) -> Self {
         self.mails = self.mails.saturating_sub(1);
         Self {
             quotas: self.quotas.clone(),
-            organization: self.organization,
+            of: self.of.clone(),
             mails: 1,
             is_sent: true,
         }
     }
 }
 
-impl Drop for Share {
+impl<Of: Clone + Eq + Hash> Drop for Share<Of> {
     fn drop(&mut self) {
         let mut accounts = self.quotas.accounts();
-        if let Some(account) = accounts.get_mut(&self.organization) {
+        if let Some(account) = accounts.get_mut(&self.of) {
             account.on_their_way = account.on_their_way.saturating_sub(self.mails);
             if !self.is_sent {
                 account.sent = (account.sent - f64::from(self.mails)).max(0.0);
@@ -160,6 +167,7 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uuid::Uuid;
 
     const ACME: Uuid = Uuid::from_u128(1);
     const OTHER: Uuid = Uuid::from_u128(2);

@@ -11,16 +11,15 @@
 //! greet with. Certificates are checked against the system's authorities.
 
 use lettre::message::Mailbox;
-use lettre::transport::smtp::AsyncSmtpTransportBuilder;
+use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
-use lettre::{AsyncSmtpTransport, Tokio1Executor};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::{Error as SmtpError, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_PORT};
+use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 use url::Url;
-
-/// How long the server may take for one answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What is wrong with the settings. Neither says the URL: it may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -41,7 +40,7 @@ pub enum MailSettingsError {
 /// Where mail goes and who sends it; checked.
 #[derive(Clone)]
 pub struct MailSettings {
-    pub(super) server: AsyncSmtpTransportBuilder,
+    pub(super) server: Server,
     pub(super) from: Mailbox,
     /// The wait before the second try; each further one is four times as long.
     pub(super) retry_pause: Duration,
@@ -61,7 +60,7 @@ impl MailSettings {
         let from = from
             .parse()
             .map_err(|_| MailSettingsError::From(from.to_owned()))?;
-        let server = server(smtp_url, authority)?.timeout(Some(ANSWER_TIMEOUT));
+        let server = server(smtp_url, authority)?;
         Ok(Self {
             server,
             from,
@@ -85,34 +84,69 @@ impl fmt::Debug for MailSettings {
     }
 }
 
-fn server(
-    smtp_url: &str,
-    authority: Option<&[u8]>,
-) -> Result<AsyncSmtpTransportBuilder, MailSettingsError> {
+/// The SMTP server, and how to speak to it.
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: Tls,
+    pub(super) greets_as: ClientId,
+    pub(super) credentials: Option<Credentials>,
+}
+
+fn server(smtp_url: &str, authority: Option<&[u8]>) -> Result<Server, MailSettingsError> {
     let bad = |why: &str| MailSettingsError::Url(why.to_owned());
     let url = Url::parse(smtp_url).map_err(|error| bad(&format!("is no URL ({error})")))?;
     let host = url.host_str().ok_or_else(|| bad("has no host"))?;
-    let server = AsyncSmtpTransport::<Tokio1Executor>::from_url(smtp_url)
-        .map_err(|_| bad("has a scheme or a parameter that we do not know"))?;
-    let Some(authority) = authority else {
-        return Ok(server);
-    };
-    let unusable =
-        |error: lettre::transport::smtp::Error| MailSettingsError::Authority(error.to_string());
-    let authority = Certificate::from_pem(authority).map_err(unusable)?;
-    let encryption = TlsParameters::builder(host.to_owned())
-        .add_root_certificate(authority)
-        .build()
-        .map_err(unusable)?;
     let mode = url.query_pairs().find(|(name, _)| name == "tls");
-    Ok(
-        match (url.scheme(), mode.as_ref().map(|(_, mode)| &**mode)) {
-            ("smtps", _) => server.tls(Tls::Wrapper(encryption)),
-            (_, Some("required")) => server.tls(Tls::Required(encryption)),
-            (_, Some(_)) => server.tls(Tls::Opportunistic(encryption)),
-            (_, None) => server,
-        },
-    )
+    let mode = mode.as_ref().map(|(_, mode)| &**mode);
+    let encryption = || encryption(host, authority);
+    let (port, tls) = match (url.scheme(), mode) {
+        ("smtp", None) => (SMTP_PORT, Tls::None),
+        ("smtp", Some("required")) => (SUBMISSION_PORT, Tls::Required(encryption()?)),
+        ("smtp", Some("opportunistic")) => (SUBMISSION_PORT, Tls::Opportunistic(encryption()?)),
+        ("smtps", _) => (SUBMISSIONS_PORT, Tls::Wrapper(encryption()?)),
+        _ => return Err(bad("has a scheme or a parameter that we do not know")),
+    };
+    let name = url.path().trim_matches('/');
+    let greets_as = match name {
+        "" => ClientId::default(),
+        name => ClientId::Domain(name.to_owned()),
+    };
+    Ok(Server {
+        host: host.to_owned(),
+        port: url.port().unwrap_or(port),
+        tls,
+        greets_as,
+        credentials: credentials(&url)?,
+    })
+}
+
+/// User and password of a URL; none without a password.
+fn credentials(url: &Url) -> Result<Option<Credentials>, MailSettingsError> {
+    let Some(password) = url.password() else {
+        return Ok(None);
+    };
+    let decoded = |text: &str| {
+        let decoded = percent_decode_str(text).decode_utf8();
+        let why = "has a user or a password that is no UTF-8";
+        decoded
+            .map(String::from)
+            .map_err(|_| MailSettingsError::Url(why.to_owned()))
+    };
+    let (user, password) = (decoded(url.username())?, decoded(password)?);
+    Ok(Some(Credentials::new(user, password)))
+}
+
+/// TLS with a server that proves to be `host`.
+fn encryption(host: &str, authority: Option<&[u8]>) -> Result<TlsParameters, MailSettingsError> {
+    let unusable = |error: SmtpError| MailSettingsError::Authority(error.to_string());
+    let mut encryption = TlsParameters::builder(host.to_owned());
+    if let Some(authority) = authority {
+        let authority = Certificate::from_pem(authority).map_err(unusable)?;
+        encryption = encryption.add_root_certificate(authority);
+    }
+    encryption.build().map_err(unusable)
 }
 
 #[cfg(test)]

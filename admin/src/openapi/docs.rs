@@ -131,7 +131,7 @@ fn parameters(document: &Value, operation: &Value) -> Vec<Field> {
             name: text(parameter, "/name"),
             kind: text(parameter, "/in"),
             is_required: parameter.pointer("/required") == Some(&Value::Bool(true)),
-            description: text(parameter, "/description"),
+            description: text(parameter, "/description").replace('`', ""),
             more: None,
         }
     });

@@ -24,7 +24,10 @@ pub(super) fn operation_id(operation: &Operation) -> String {
 pub(super) fn tag(operation: &Operation) -> &'static str {
     let mut parts = parts(operation.path);
     let first = parts.next().unwrap_or_default();
-    parts.next().unwrap_or(first)
+    let second = parts.next();
+    // An action on a thing that belongs to nobody else, such as a key, is no resource.
+    let is_action_on_first = operation.is_action && parts.next().is_none();
+    second.filter(|_| !is_action_on_first).unwrap_or(first)
 }
 
 /// The static parts of a path below `/api/`.

@@ -22,6 +22,7 @@ pub(super) fn written(
     put("description", json!(description(operation)));
     put("security", security(operation));
     put("parameters", parameters(operation));
+    put("x-millrace-limits", limits(operation));
     if let Some(body) = &operation.body {
         let reference = schemas.body(&body.name, &body.schema);
         let body = json!({
@@ -64,6 +65,22 @@ fn description(operation: &Operation) -> String {
         paragraphs.push(failures.join("\n"));
     }
     paragraphs.join("\n\n")
+}
+
+/// What a request may cost, and what counts all of somebody's.
+fn limits(operation: &Operation) -> Value {
+    let bounds = &operation.bounds;
+    let counts = operation.limits().map(|limit| {
+        let count = limit.count();
+        json!({ "name": count.name, "per": count.per, "max": count.max })
+    });
+    json!({
+        "body_bytes_max": bounds.body_bytes_max,
+        "answer_bytes_max": bounds.answer_bytes_max,
+        "page_bytes_max": bounds.page_bytes_max,
+        "seconds_max": bounds.timeout.as_secs(),
+        "counts": counts.collect::<Value>(),
+    })
 }
 
 /// Alternatives: any one scope will do.

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub(super) struct Variants {
     /// Where it stands on the page.
     pub(super) id: String,
+    /// The heading there.
+    pub(super) title: String,
     /// Its kinds.
     pub(super) kinds: Vec<Variant>,
 }
@@ -40,11 +42,26 @@ pub(super) fn of(document: &Value, anchors: impl Iterator<Item = String>) -> Vec
             .flat_map(|schema| items(schema, "/oneOf"));
         let kinds = kinds.map(|kind| variant(document, resolved(document, kind)));
         Variants {
+            title: words_of_name(&id),
             id,
             kinds: kinds.collect(),
         }
     });
     variants.collect()
+}
+
+/// `NewBatchExportDestination` as `New batch export destination`.
+fn words_of_name(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+            words.extend(letter.to_lowercase());
+        } else {
+            words.push(letter);
+        }
+    }
+    words
 }
 
 fn variant(document: &Value, schema: &Value) -> Variant {

@@ -1,6 +1,6 @@
 //! The kinds of operations: constructors that take path and handler.
 
-use super::{Access, Operation, Run, Running};
+use super::{Access, Bounds, Operation, Run, Running};
 use crate::answer::{Answer, AnswerSchema, IntoAnswer};
 use crate::context::Context;
 use crate::error::ApiError;
@@ -25,7 +25,7 @@ impl Operation {
     {
         let mut operation = Self::get(path, handler);
         operation.is_list = true;
-        operation
+        operation.answers_a_page()
     }
 
     /// `GET` of one thing: 200 with a strong `ETag`.
@@ -141,6 +141,7 @@ impl Operation {
         });
         let answer = A::schema();
         let mut operation = Self::new(method, path, StatusCode::OK, answer, run);
+        operation.bounds = Bounds::of(true, &operation.answer);
         operation.body = Some(BodySchema::of::<B>());
         operation
     }
@@ -168,11 +169,13 @@ impl Operation {
             status,
             other_status: None,
             body: None,
+            bounds: Bounds::of(false, &answer),
             answer,
             is_list: false,
             is_action: false,
             waits_outside: false,
             version: None,
+            live_fields: &[],
             query: Vec::new(),
             failures: Vec::new(),
             shown_once: &[],

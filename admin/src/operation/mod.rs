@@ -45,15 +45,21 @@
 //!   are [`Patch`]; null is refused unless they are `Patch<Option<_>>`. Types for `PATCH` carry
 //!   `#[serde(default)]` and are named `Patch…`. Texts that may not be blank have the pattern
 //!   `\S`. Times are [`Timestamp`]. Unknown fields are ignored by themselves.
-//! - **Lists**: `Ok(context.envelope(page, found))` with `page = context.page()` and `found` the
-//!   catalog's `Page` of something that the wire type is `From`.
+//! - **Lists**: `context.list(context.page(), read).await` where `read` answers the catalog's `Page`
+//!   of something that the wire type is `From`: it is asked for pieces, as a page ends at 4 MB.
+//! - **Bounds** of body, answer and time come with the kind; [`answers_much`](Operation::answers_much)
+//!   is for what may be as large as a page. Whatever makes something names the [`Limit`] that counts
+//!   it ([`counted`](Operation::counted)): a test asks for one.
 //! - **Errors** are [`ApiError`]s; `?` turns those of the catalog into them, in `error`.
 //!
 //! [`Patch`]: crate::patch::Patch
 //! [`Timestamp`]: crate::timestamp::Timestamp
 
+mod bounds;
 mod kinds;
 mod terms;
+
+pub(crate) use bounds::{Bounds, Limit};
 
 use crate::answer::{Answer, AnswerSchema};
 use crate::context::Context;
@@ -123,6 +129,8 @@ pub(crate) struct Operation {
     pub(crate) answer: AnswerSchema,
     /// Whether the answer is a page of a list.
     pub(crate) is_list: bool,
+    /// What a request may cost, and what counts all of somebody's.
+    pub(crate) bounds: Bounds,
     /// Whether it does something beside reading, creating, changing or deleting.
     pub(crate) is_action: bool,
     /// Whether its handler waits for other services: no lock may be held meanwhile, so it depends
@@ -131,6 +139,8 @@ pub(crate) struct Operation {
     /// How the thing that it changes is read, if it can be: its version is what that answers. The
     /// router sets it.
     pub(crate) version: Option<Arc<Operation>>,
+    /// Fields of the answer that change by themselves: no part of the version, and so no copies are kept.
+    pub(crate) live_fields: &'static [&'static str],
     pub(crate) query: Vec<QueryParameter>,
     pub(crate) failures: Vec<Failure>,
     /// Fields of the answer that are secrets, known to nobody once it was sent.

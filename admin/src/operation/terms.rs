@@ -88,6 +88,12 @@ impl Operation {
         self
     }
 
+    /// Fields of the answer that change by themselves; its `ETag` is of the others.
+    pub(crate) fn live_fields(mut self, fields: &'static [&'static str]) -> Self {
+        self.live_fields = fields;
+        self
+    }
+
     /// Fields of the answer that hold secrets: null when the answer is replayed.
     pub(crate) fn shown_once(mut self, fields: &'static [&'static str]) -> Self {
         self.shown_once = fields;

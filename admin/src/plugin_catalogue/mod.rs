@@ -15,7 +15,7 @@ mod source;
 pub use entry::{CatalogueEntry, EntryKind, Maintainer};
 pub use source::{CatalogueSource, CatalogueSourceError};
 
-use millrace_catalog::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginRelease};
+use millrace_catalog::{PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginRelease, source_bytes};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -116,7 +116,7 @@ impl PluginCatalogue {
         let mut bytes = 0;
         for name in &entry.files {
             let text = self.source.read(&entry.path_of(name)).await?;
-            bytes += text.len();
+            bytes += source_bytes(&text);
             if bytes > PLUGIN_SOURCE_BYTES_MAX {
                 return Err(too_much(entry));
             }
@@ -131,7 +131,8 @@ fn too_much(entry: &CatalogueEntry) -> CatalogueError {
     CatalogueError::Malformed {
         name: entry.name.clone(),
         reason: format!(
-            "it has more than {PLUGIN_FILES_MAX} files, or {PLUGIN_SOURCE_BYTES_MAX} bytes in all"
+            "it has more than {PLUGIN_FILES_MAX} files, or {PLUGIN_SOURCE_BYTES_MAX} bytes as JSON in \
+             all"
         ),
     }
 }

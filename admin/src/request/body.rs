@@ -14,25 +14,30 @@ use std::time::Duration;
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest body.
-pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
-
 /// Gathers a body.
 ///
 /// # Errors
 ///
 /// 413 as soon as it is known to be too long, 400 if the client breaks off or is too slow.
-pub(crate) async fn gather<S, B>(headers: &HeaderMap, stream: S) -> Result<Bytes, ApiError>
+pub(crate) async fn gather<S, B>(
+    headers: &HeaderMap,
+    stream: S,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError>
 where
     S: Stream<Item = Result<B, warp::Error>>,
     B: Buf,
 {
-    let declared = headers.get(CONTENT_LENGTH);
-    let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|bytes| bytes > BODY_BYTES_MAX as u64) {
-        return Err(ApiError::payload_too_large(BODY_BYTES_MAX));
+    if declared_bytes(headers).is_some_and(|bytes| bytes > bytes_max) {
+        return Err(ApiError::payload_too_large(bytes_max));
     }
-    within(BODY_TIMEOUT, all_of(stream)).await
+    within(BODY_TIMEOUT, all_of(stream, bytes_max)).await
+}
+
+/// How long the body is, as its head says; `None` if it does not.
+pub(crate) fn declared_bytes(headers: &HeaderMap) -> Option<usize> {
+    let declared = headers.get(CONTENT_LENGTH)?.to_str().ok()?;
+    declared.parse().ok()
 }
 
 async fn within(
@@ -46,7 +51,7 @@ async fn within(
     })
 }
 
-async fn all_of<S, B>(stream: S) -> Result<Bytes, ApiError>
+async fn all_of<S, B>(stream: S, bytes_max: usize) -> Result<Bytes, ApiError>
 where
     S: Stream<Item = Result<B, warp::Error>>,
     B: Buf,
@@ -58,8 +63,8 @@ where
             tracing::debug!(%error, "a body ended early");
             ApiError::parse_error("it ended early")
         })?;
-        if body.len() + chunk.remaining() > BODY_BYTES_MAX {
-            return Err(ApiError::payload_too_large(BODY_BYTES_MAX));
+        if body.len() + chunk.remaining() > bytes_max {
+            return Err(ApiError::payload_too_large(bytes_max));
         }
         let bytes = chunk.copy_to_bytes(chunk.remaining());
         body.extend_from_slice(&bytes);
@@ -179,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_never_ends_is_not_waited_for() {
         let held = futures_util::stream::pending::<Result<Bytes, warp::Error>>();
-        let gathered = within(Duration::ZERO, all_of(held)).await;
+        let gathered = within(Duration::ZERO, all_of(held, 1)).await;
         let expected = ApiError::parse_error("it did not arrive within 0 seconds");
         assert_eq!(gathered, Err(expected));
     }

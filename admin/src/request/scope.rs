@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::operation::{self, Operation};
+use crate::request::path_id;
 use millrace_catalog::{Access, Caller, Catalog, Project, TeamId};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -70,7 +71,7 @@ impl Seen<'_> {
         let id = if id == CURRENT {
             self.catalog.current_organization_of(self.caller).await?
         } else {
-            Uuid::parse_str(id).ok()
+            path_id::parse(id)
         };
         self.visible(id.ok_or_else(ApiError::not_found)?).await
     }

@@ -1,7 +1,8 @@
 //! How often one may ask.
 //!
-//! Two limits per key, one for every minute and one for every hour; and one per address for wrong
-//! keys, so that guessing is slow. State is in memory: a restart forgives.
+//! Two limits per key, one for every minute and one for every hour; the same for all keys of a user
+//! together, some times as much; and one per address for wrong keys, so that guessing is slow. State
+//! is in memory: a restart forgives.
 
 use super::window::{Left, Limit, Recent};
 use crate::services::ApiConfig;
@@ -40,30 +41,43 @@ impl From<Left> for Allowance {
 /// The limits of one instance of the API.
 pub(crate) struct Throttle {
     requests: Recent<Uuid>,
+    /// By the numbers of users.
+    user_requests: Recent<i64>,
     wrong_keys: Recent<IpAddr>,
 }
 
 impl Throttle {
     pub(crate) fn new(config: &ApiConfig) -> Self {
-        let limit = |times, window| Limit { times, window };
         Self {
-            requests: Recent::new([
-                limit(config.requests_per_minute_max, MINUTE),
-                limit(config.requests_per_hour_max, HOUR),
-            ]),
-            wrong_keys: Recent::new([limit(config.wrong_keys_per_minute_max, MINUTE)]),
+            requests: Recent::new(requests(config, 1)),
+            user_requests: Recent::new(requests(config, config.requests_per_user_factor)),
+            wrong_keys: Recent::new([Limit {
+                times: config.wrong_keys_per_minute_max,
+                window: MINUTE,
+            }]),
         }
     }
 
-    /// Counts a request of a key. `None` if nothing is limited.
+    /// Counts a request of a user with a key. `None` if nothing is limited.
     ///
     /// # Errors
     ///
-    /// The key has used up a window; the request is not counted.
-    pub(crate) fn request(&self, key_id: Uuid) -> Result<Option<Allowance>, Allowance> {
-        let counted = self.requests.count(&key_id, Instant::now());
-        let left = counted.map_err(Allowance::from)?;
-        Ok(left.map(Allowance::from))
+    /// The key has used up a window, or all keys of the user together have; the request is not counted.
+    pub(crate) fn request(
+        &self,
+        user_id: i64,
+        key_id: Uuid,
+    ) -> Result<Option<Allowance>, Allowance> {
+        let now = Instant::now();
+        let of_key = self.requests.count(&key_id, now).map_err(Allowance::from)?;
+        let of_user = self.user_requests.count(&user_id, now).map_err(|refused| {
+            self.requests.take_back(&key_id);
+            Allowance::from(refused)
+        })?;
+        let nearest = of_key.into_iter().chain(of_user);
+        Ok(nearest
+            .min_by_key(|left| left.remaining)
+            .map(Allowance::from))
     }
 
     /// Counts a wrong key from an address.
@@ -75,6 +89,18 @@ impl Throttle {
         let counted = self.wrong_keys.count(&network_of(from), Instant::now());
         counted.map(drop).map_err(Allowance::from)
     }
+}
+
+/// Limits of a key, times a factor.
+fn requests(config: &ApiConfig, factor: u32) -> [Limit; 2] {
+    let limit = |times: u32, window| Limit {
+        times: times.saturating_mul(factor),
+        window,
+    };
+    [
+        limit(config.requests_per_minute_max, MINUTE),
+        limit(config.requests_per_hour_max, HOUR),
+    ]
 }
 
 /// Whoever has an IPv6 address usually has all of its /64.
@@ -112,12 +138,12 @@ mod tests {
         let throttle = throttle(4, 100);
         let (key, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         for remaining in [3, 2, 1, 0] {
-            let allowance = throttle.request(key).unwrap().unwrap();
+            let allowance = throttle.request(1, key).unwrap().unwrap();
             assert_eq!((allowance.limit, allowance.remaining), (4, remaining));
             assert_eq!(allowance.reset_seconds, 60);
             advance(Duration::from_secs(10)).await;
         }
-        let refused = throttle.request(key).unwrap_err();
+        let refused = throttle.request(1, key).unwrap_err();
         let expected = Allowance {
             limit: 4,
             remaining: 0,
@@ -125,12 +151,12 @@ mod tests {
             retry_after_seconds: 20,
         };
         assert_eq!(refused, expected);
-        assert_eq!(throttle.request(other).unwrap().unwrap().remaining, 3);
+        assert_eq!(throttle.request(1, other).unwrap().unwrap().remaining, 3);
         advance(Duration::from_secs(19)).await;
-        assert_eq!(throttle.request(key).unwrap_err().retry_after_seconds, 1);
+        assert_eq!(throttle.request(1, key).unwrap_err().retry_after_seconds, 1);
         advance(Duration::from_secs(1)).await;
-        throttle.request(key).unwrap();
-        throttle.request(key).unwrap_err();
+        throttle.request(1, key).unwrap();
+        throttle.request(1, key).unwrap_err();
     }
 
     #[tokio::test(start_paused = true)]
@@ -141,7 +167,7 @@ mod tests {
             let mut passed = 0;
             for _ in 0..60 {
                 passed += (0..20)
-                    .filter(|_| throttle.request(Uuid::nil()).is_ok())
+                    .filter(|_| throttle.request(1, Uuid::nil()).is_ok())
                     .count();
                 advance(Duration::from_secs(1)).await;
             }
@@ -155,17 +181,68 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn all_keys_of_a_user_together_make_some_times_as_many_as_one() {
+        let throttle = Throttle::new(&ApiConfig {
+            requests_per_minute_max: 4,
+            requests_per_hour_max: 6,
+            requests_per_user_factor: 2,
+            ..ApiConfig::default()
+        });
+        let key = Uuid::from_u128;
+        for number in 0..8 {
+            let left = throttle.request(1, key(number % 4)).unwrap().unwrap();
+            // Each key has two of four left at the end; the user has none, which is nearer.
+            let remaining = 7 - u32::try_from(number).unwrap();
+            assert_eq!(
+                left.remaining,
+                remaining.min(3 - u32::try_from(number / 4).unwrap())
+            );
+        }
+        for number in [0, 1, 9] {
+            let refused = throttle.request(1, key(number)).unwrap_err();
+            assert_eq!((refused.limit, refused.retry_after_seconds), (8, 60));
+        }
+        // Others are not concerned, and what was refused is not counted.
+        throttle.request(2, key(10)).unwrap();
+        advance(MINUTE).await;
+        for _ in 0..4 {
+            throttle.request(1, key(0)).unwrap();
+        }
+        assert_eq!(throttle.request(1, key(0)).unwrap_err().limit, 6);
+        // Twelve in an hour.
+        let refused = throttle.request(1, key(1)).unwrap_err();
+        assert_eq!((refused.limit, refused.retry_after_seconds), (12, 3_540));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_refused_uses_up_nothing_of_the_others() {
+        let throttle = throttle(4, 100);
+        for _ in 0..1_000 {
+            let _ = throttle.request(1, Uuid::from_u128(1));
+        }
+        for number in 2..5 {
+            for _ in 0..4 {
+                throttle.request(1, Uuid::from_u128(number)).unwrap();
+            }
+        }
+        assert_eq!(
+            throttle.request(1, Uuid::from_u128(5)).unwrap_err().limit,
+            16
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_nearer_window_is_shown() {
         let throttle = throttle(4, 6);
         let key = Uuid::from_u128(1);
         for _ in 0..4 {
-            assert_eq!(throttle.request(key).unwrap().unwrap().limit, 4);
+            assert_eq!(throttle.request(1, key).unwrap().unwrap().limit, 4);
         }
         advance(MINUTE).await;
-        let allowance = throttle.request(key).unwrap().unwrap();
+        let allowance = throttle.request(1, key).unwrap().unwrap();
         assert_eq!((allowance.limit, allowance.remaining), (6, 1));
-        throttle.request(key).unwrap();
-        let refused = throttle.request(key).unwrap_err();
+        throttle.request(1, key).unwrap();
+        let refused = throttle.request(1, key).unwrap_err();
         assert_eq!((refused.limit, refused.retry_after_seconds), (6, 3_540));
     }
 
@@ -173,7 +250,7 @@ mod tests {
     fn nought_turns_a_limit_off() {
         let throttle = throttle(0, 0);
         for _ in 0..1_000 {
-            assert_eq!(throttle.request(Uuid::from_u128(1)), Ok(None));
+            assert_eq!(throttle.request(1, Uuid::from_u128(1)), Ok(None));
         }
     }
 

@@ -1,10 +1,18 @@
 //! From what a schema says of a body to the one error that the client sees.
 
 use crate::error::ApiError;
+use crate::plain_text;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::paths::LocationSegment;
 use jsonschema::{JsonType, ValidationError, Validator};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+/// Choices that an error names, at most.
+const CHOICES_MAX: usize = 20;
+/// Letters in which a misspelt name differs, at most.
+const MISSPELT_MAX: usize = 2;
+/// The shortest name that others may be like by their letters and not by chance.
+const NAME_BYTES_MIN: usize = 5;
 
 /// The first thing that is wrong with a body, if anything. Stops there, and before the items of a
 /// list that is too long: a body can have a million errors.
@@ -62,15 +70,26 @@ fn told(found: &ValidationError<'_>) -> ApiError {
         Kind::AnyOf { context }
         | Kind::OneOfNotValid { context }
         | Kind::OneOfMultipleValid { context } => match meant(context, path.len()) {
-            Some(inner) => return told(inner),
+            Some(inner) => match kinds(context, inner) {
+                Some(kinds) => {
+                    path = segments(inner);
+                    not_a_choice(inner.instance().as_ref(), &kinds)
+                }
+                None => return told(inner),
+            },
             None => alternatives(context, instance),
         },
         Kind::Required { property } => {
-            path.push(property.as_str().unwrap_or_default().to_owned());
-            ("required", "This field is required.".to_owned())
+            let name = property.as_str().unwrap_or_default();
+            path.push(name.to_owned());
+            ("required", required(name, instance))
         }
         Kind::Type { kind } => mistyped(kind, instance),
-        Kind::Enum { .. } | Kind::Constant { .. } => not_a_choice(instance),
+        Kind::Enum { options } => {
+            let options = options.as_array().map_or(&[][..], Vec::as_slice);
+            not_a_choice(instance, &options.iter().collect::<Vec<_>>())
+        }
+        Kind::Constant { expected_value } => not_a_choice(instance, &[&**expected_value]),
         Kind::MinLength { .. } | Kind::Pattern { .. } | Kind::Format { .. }
             if is_blank(instance) =>
         {
@@ -97,12 +116,27 @@ fn told(found: &ValidationError<'_>) -> ApiError {
             "Give a time with a zone in ISO 8601, such as 2025-03-01T10:00:00Z.".to_owned(),
         ),
         Kind::Format { format } => ("invalid_input", format!("This is no {format}.")),
-        _ => (
-            "invalid_input",
-            "This value cannot be used here.".to_owned(),
-        ),
+        Kind::Pattern { .. } => {
+            let told = instance.as_str().and_then(plain_text::told);
+            ("invalid_input", told.unwrap_or_else(unusable))
+        }
+        _ => ("invalid_input", unusable()),
     };
     error(code, &path, detail)
+}
+
+/// Says that a field is missing; unknown ones are ignored, so a misspelt one would not be heard of.
+fn required(name: &str, instance: &Value) -> String {
+    let is_near = |sent: &&String| {
+        name.len() >= NAME_BYTES_MIN
+            && sent.len().abs_diff(name.len()) <= MISSPELT_MAX
+            && strsim::osa_distance(sent, name) <= MISSPELT_MAX
+    };
+    let mut fields = instance.as_object().into_iter().flat_map(Map::keys);
+    match fields.find(is_near) {
+        None => "This field is required.".to_owned(),
+        Some(sent) => format!("This field is required. Is {sent:?} a misspelling of it?"),
+    }
 }
 
 type Alternative = Vec<ValidationError<'static>>;
@@ -161,6 +195,23 @@ fn of_a_kind(alternatives: &[Alternative], depth: usize) -> Option<&ValidationEr
     fitting.map_or(Some(other), |errors| errors.first())
 }
 
+/// Values of the field that tells alternatives apart, if that is what is wrong.
+fn kinds<'a>(
+    alternatives: &'a [Alternative],
+    wrong: &ValidationError<'_>,
+) -> Option<Vec<&'a Value>> {
+    let constant = |error: &'a ValidationError<'static>| match error.kind() {
+        Kind::Constant { expected_value } => Some(&**expected_value),
+        _ => None,
+    };
+    let is_it = matches!(wrong.kind(), Kind::Constant { .. });
+    is_it.then(|| {
+        let errors = alternatives.iter().flatten();
+        let same = errors.filter(|error| error.instance_path() == wrong.instance_path());
+        same.filter_map(constant).collect()
+    })
+}
+
 /// None of the alternatives has the type.
 fn alternatives(
     context: &[Vec<ValidationError<'static>>],
@@ -177,7 +228,12 @@ fn alternatives(
             && !errors.iter().any(|error| types(error.kind()))
     };
     if context.iter().any(is_choice) {
-        return not_a_choice(instance);
+        let choices = errors().flat_map(|error| match error.kind() {
+            Kind::Enum { options } => options.as_array().into_iter().flatten().collect(),
+            Kind::Constant { expected_value } => vec![&**expected_value],
+            _ => Vec::new(),
+        });
+        return not_a_choice(instance, &choices.collect::<Vec<_>>());
     }
     let kinds = errors().filter_map(|error| match error.kind() {
         Kind::Type { kind } => Some(kind),
@@ -215,6 +271,10 @@ fn allows(kind: &TypeKind, wanted: JsonType) -> bool {
     }
 }
 
+fn unusable() -> String {
+    "This value cannot be used here.".to_owned()
+}
+
 fn null() -> (&'static str, String) {
     ("null", "This field may not be null.".to_owned())
 }
@@ -223,12 +283,26 @@ fn not_a_list() -> (&'static str, String) {
     ("not_a_list", "Give a list of items.".to_owned())
 }
 
-fn not_a_choice(instance: &Value) -> (&'static str, String) {
+fn not_a_choice(instance: &Value, choices: &[&Value]) -> (&'static str, String) {
     if instance.is_null() {
         return null();
     }
-    let detail = "This is none of the values that there are; see /api/docs/.";
-    ("invalid_choice", detail.to_owned())
+    let named = choices.iter().filter_map(|choice| match choice {
+        Value::String(text) if text.is_empty() => Some("an empty text".to_owned()),
+        Value::String(text) => Some(text.clone()),
+        Value::Null => None,
+        other => Some(other.to_string()),
+    });
+    let named: Vec<String> = named.take(CHOICES_MAX + 1).collect();
+    let detail = match named.as_slice() {
+        [] => "This is none of the values that there are; see /api/docs/.".to_owned(),
+        [one] => format!("This must be {one}."),
+        [firsts @ .., last] if firsts.len() < CHOICES_MAX => {
+            format!("Give {} or {last}.", firsts.join(", "))
+        }
+        [firsts @ .., _] => format!("Give {} or another; see /api/docs/.", firsts.join(", ")),
+    };
+    ("invalid_choice", detail)
 }
 
 fn is_blank(instance: &Value) -> bool {

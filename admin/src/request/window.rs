@@ -87,6 +87,14 @@ impl<K: Hash + Eq + Clone> Recent<K> {
         let left = left(done).into_iter();
         Ok(left.min_by_key(|left| left.remaining))
     }
+
+    /// Takes the last time of a key back, as what was counted did not happen.
+    pub(crate) fn take_back(&self, key: &K) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(done) = times.of.get_mut(key) {
+            done.pop_back();
+        }
+    }
 }
 
 impl<K: Hash + Eq> Times<K> {

@@ -140,9 +140,8 @@ pub(crate) async fn entries(
         scopes,
         item_id,
     };
-    let page = context.page();
-    let found = context.catalog().list_activity(&filter, page).await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().list_activity(&filter, page);
+    context.list(context.page(), read).await
 }
 
 async fn list(context: Context) -> Result<Envelope<ActivityLogEntry>, ApiError> {

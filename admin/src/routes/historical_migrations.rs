@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
@@ -31,6 +31,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Ask for an import beyond the limits for everyone")
+            .counted(&[Limit::HistoricalMigrations])
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
@@ -41,6 +42,11 @@ pub(crate) fn operations() -> Vec<Operation> {
             ),
         Operation::get(ONE, retrieve)
             .about("Read how far an import is")
+            .note(
+                "Its `ETag` is not of `events_imported`. It changes with `state`, also when that becomes `finished` by \
+                 itself: whoever asks with `If-None-Match` is told.",
+            )
+            .live_fields(&["events_imported"])
             .scopes(&READ),
         Operation::patch(ONE, &["state"], update)
             .about("End an import")
@@ -171,8 +177,8 @@ impl From<HistoricalMigration> for MigrationBody {
 
 async fn list(context: Context) -> Result<Envelope<MigrationBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let found = context.catalog().list_historical_migrations(id, page);
-    Ok(context.envelope(page, found.await?))
+    let read = |page| context.catalog().list_historical_migrations(id, page);
+    context.list(page, read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<MigrationBody, ApiError> {

@@ -98,11 +98,9 @@ struct PatchBody {
 async fn list(context: Context) -> Result<Envelope<MemberBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
     let email = context.query("email");
-    let found = context
-        .catalog()
-        .members_of(id, email.as_deref(), page)
-        .await?;
-    Ok(context.envelope(page, found))
+    let catalog = context.catalog();
+    let read = |page| catalog.members_of(id, email.as_deref(), page);
+    context.list(page, read).await
 }
 
 async fn retrieve(context: Context) -> Result<MemberBody, ApiError> {

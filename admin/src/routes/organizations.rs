@@ -3,7 +3,7 @@
 use super::projects::ProjectItem;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
@@ -21,6 +21,8 @@ const WRITE: [Need; 1] = [Need::write("organization")];
 const GATED: &str = "To enforce a second factor takes the feature `2fa_enforcement`, to keep \
                      members from pipelines `organization_security_settings`.";
 
+const SHARED: &str = "Other organizations use global plugins of this one.";
+
 /// This resource's rows of the table.
 pub(crate) fn operations() -> Vec<Operation> {
     vec![
@@ -29,6 +31,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Create an organization")
+            .counted(&[Limit::Organizations])
             .note("The caller becomes its owner. A project \"Default project\" is made with it.")
             .scopes(&WRITE)
             .fails(
@@ -38,9 +41,13 @@ pub(crate) fn operations() -> Vec<Operation> {
             ),
         Operation::get(ONE, retrieve)
             .about("Read an organization")
+            .note("Its `ETag` is of what can be changed: not of `member_count`, `membership_level` and `teams`.")
+            .live_fields(&["member_count", "membership_level", "teams"])
+            .answers_much()
             .scopes(&READ),
         Operation::patch(ONE, &["name"], update)
             .about("Change an organization")
+            .answers_much()
             .scopes(&WRITE)
             .level(Level::Administrator)
             .fails(403, "payment_required", GATED),
@@ -48,7 +55,8 @@ pub(crate) fn operations() -> Vec<Operation> {
             .about("Delete an organization and everything in it")
             .note("Its events stay in ClickHouse until the operator purges them.")
             .scopes(&WRITE)
-            .level(Level::Owner),
+            .level(Level::Owner)
+            .fails(400, "invalid_input", SHARED),
     ]
 }
 
@@ -164,9 +172,9 @@ impl From<&'static Feature> for ProductFeature {
 }
 
 async fn list(context: Context) -> Result<Envelope<OrganizationBody>, ApiError> {
-    let page = context.page();
-    let found = context.catalog().organizations_of(context.caller()?, page);
-    Ok(context.envelope(page, found.await?))
+    let caller = context.caller()?;
+    let read = |page| context.catalog().organizations_of(caller, page);
+    context.list(context.page(), read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<OrganizationBody, ApiError> {

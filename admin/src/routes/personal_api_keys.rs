@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::schema::Nothing;
@@ -30,12 +30,14 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::list(ALL, list).about("List your keys"),
         Operation::create(ALL, create)
             .about("Create a key")
+            .counted(&[Limit::PersonalKeys])
             .shown_once(&["value"])
             .fails(400, "invalid_input", BAD_TERMS)
             .fails(403, "permission_denied", BEYOND),
         Operation::get(ONE, retrieve)
             .about("Read a key")
-            .note("`@current` is the one that the request is made with."),
+            .note("`@current` is the one that the request is made with. Its `ETag` is not of `last_used_at`.")
+            .live_fields(&["last_used_at"]),
         Operation::patch(ONE, &["label", "scopes"], update)
             .about("Change a key")
             .fails(400, "invalid_input", BAD_TERMS)
@@ -144,9 +146,9 @@ impl From<CreatedPersonalKey> for CreatedBody {
 }
 
 async fn list(context: Context) -> Result<Envelope<KeyBody>, ApiError> {
-    let page = context.page();
-    let found = context.catalog().own_keys(context.caller()?, page).await?;
-    Ok(context.envelope(page, found))
+    let caller = context.caller()?;
+    let read = |page| context.catalog().own_keys(caller, page);
+    context.list(context.page(), read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<CreatedBody, ApiError> {

@@ -3,7 +3,7 @@
 use super::activity::{ActivityLogEntry, entries};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::schema::Nothing;
@@ -35,6 +35,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Create a project")
+            .counted(&[Limit::Projects])
             .scopes(&WRITE)
             .level(Level::Administrator)
             .fails(400, "invalid_input", "There is no such time zone.")
@@ -50,6 +51,8 @@ pub(crate) fn operations() -> Vec<Operation> {
             ),
         Operation::get(ONE, retrieve)
             .about("Read a project")
+            .note("Its `ETag` is not of `ingested_event`.")
+            .live_fields(&["ingested_event"])
             .scopes(&READ),
         Operation::patch(ONE, &["name"], update)
             .about("Change a project")
@@ -178,11 +181,9 @@ struct DemoData {
 async fn list(context: Context) -> Result<Envelope<ProjectItem>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
     let search = context.query("search");
-    let found = context
-        .catalog()
-        .projects_of(id, search.as_deref(), page)
-        .await?;
-    Ok(context.envelope(page, found))
+    let catalog = context.catalog();
+    let read = |page| catalog.projects_of(id, search.as_deref(), page);
+    context.list(page, read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<ProjectBody, ApiError> {

@@ -4,7 +4,7 @@ use super::users::UserBody;
 use crate::context::Context;
 use crate::domain_name;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
@@ -17,6 +17,8 @@ const ALL: &str = "/api/organizations/{organization_id}/proxy_records/";
 const ONE: &str = "/api/organizations/{organization_id}/proxy_records/{id}/";
 const READ: [Need; 2] = [Need::read("proxy_record"), Need::read("organization")];
 const WRITE: [Need; 2] = [Need::write("proxy_record"), Need::write("organization")];
+const TAKEN: &str =
+    "The organization has a record for the domain already, or that of another one works.";
 /// Without it records can be read and deleted still.
 const FEATURE: Feature = features::MANAGED_REVERSE_PROXY;
 
@@ -28,6 +30,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Let a domain lead to us")
+            .counted(&[Limit::ProxyRecords])
             .note(
                 "Give the domain a CNAME record that leads to target_cname. An organization has \
                  at most 100 records.",
@@ -36,9 +39,11 @@ pub(crate) fn operations() -> Vec<Operation> {
             .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "invalid_input", "This is no domain name.")
-            .fails(400, "unique", "The domain has a record already."),
+            .fails(400, "unique", TAKEN),
         Operation::get(ONE, retrieve)
             .about("Read how far a domain is")
+            .note("Its `ETag` is not of what checks find: `message`, `status`, `updated_at`.")
+            .live_fields(&["message", "status", "updated_at"])
             .scopes(&READ),
         Operation::patch(ONE, &["domain"], update)
             .about("Change nothing")
@@ -137,8 +142,8 @@ impl From<SeenProxyRecord> for RecordBody {
 
 async fn list(context: Context) -> Result<Envelope<RecordBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let found = context.catalog().list_proxy_records(id, page).await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().list_proxy_records(id, page);
+    context.list(page, read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<RecordBody, ApiError> {

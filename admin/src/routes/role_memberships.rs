@@ -5,7 +5,7 @@ use super::roles::{FEATURE, READ, WRITE};
 use super::users::UserBody;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{Level, RoleMember};
@@ -26,6 +26,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Give a member a role")
+            .counted(&[Limit::RoleMembers])
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
@@ -75,10 +76,11 @@ impl From<RoleMember> for RoleMemberBody {
 
 async fn list(context: Context) -> Result<Envelope<RoleMemberBody>, ApiError> {
     let (organization, role) = (context.organization_id()?, context.uuid("role_id")?);
-    let page = context.page();
-    let found = context.catalog().role_members_of(organization, role, page);
-    let found = found.await?.ok_or_else(ApiError::not_found)?;
-    Ok(context.envelope(page, found))
+    let read = async |page| {
+        let found = context.catalog().role_members_of(organization, role, page);
+        found.await?.ok_or_else(ApiError::not_found)
+    };
+    context.list(context.page(), read).await
 }
 
 async fn retrieve(context: Context) -> Result<RoleMemberBody, ApiError> {

@@ -4,7 +4,7 @@ use super::role_memberships::RoleMemberBody;
 use super::users::UserBody;
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
@@ -42,15 +42,18 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Create a role")
+            .counted(&[Limit::Roles])
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
             .fails(400, "unique", TAKEN),
         Operation::get(ONE, retrieve)
             .about("Read a role")
+            .answers_much()
             .scopes(&READ),
         Operation::patch(ONE, &["name"], update)
             .about("Change a role")
+            .answers_much()
             .scopes(&WRITE)
             .feature(FEATURE)
             .level(Level::Administrator)
@@ -97,8 +100,7 @@ struct RoleBody {
     created_at: Timestamp,
     /// Null: the operator, or gone.
     created_by: Option<UserBody>,
-    /// Who has it, who got it first first: the first 1 000, or less of them where a page of roles
-    /// would have more than 10 000 in all. The list of its memberships has everybody.
+    /// Who has it, who got it first first: the first 1 000. The list of its memberships has everybody.
     members: Vec<RoleMemberBody>,
 }
 
@@ -118,14 +120,15 @@ impl From<SeenRole> for RoleBody {
 
 async fn list(context: Context) -> Result<Envelope<RoleBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let found = match filter(&context) {
-        Some(filter) => context.catalog().roles_of(id, &filter, page).await?,
-        None => Page {
+    let filter = filter(&context);
+    let read = async |page| match &filter {
+        Some(filter) => context.catalog().roles_of(id, filter, page).await,
+        None => Ok(Page {
             count: 0,
             rows: Vec::new(),
-        },
+        }),
     };
-    Ok(context.envelope(page, found))
+    context.list(page, read).await
 }
 
 /// Which roles are asked for; `None` if no role can be like that.

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::ApiError;
 use crate::level_number::LevelNumber;
 use crate::mail::MemberJoined;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::patch::Patch;
 use crate::timestamp::Timestamp;
 use http::StatusCode;
@@ -27,6 +27,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .fails(400, "expired", EXPIRED),
         Operation::create(ONE, accept)
             .about("Accept an invitation")
+            .counted(&[Limit::Invites, Limit::Members])
             .note(
                 "Without a key an account is made, with a first personal key that is shown only \
                  here (201). Who has an account accepts with one of its keys (200).",
@@ -85,9 +86,9 @@ impl From<OpenInvite> for SignupBody {
 #[schemars(rename = "NewSignup")]
 #[serde(default)]
 struct AcceptBody {
-    #[schemars(length(max = 150), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    #[schemars(length(max = 150))]
     first_name: Patch<String>,
-    #[schemars(length(max = 150), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    #[schemars(length(max = 150))]
     last_name: Patch<String>,
 }
 

@@ -105,20 +105,20 @@ fn destinations() -> Vec<Value> {
         (
             "S3",
             json!({
-                "bucket_name": "b", "region": "r", "prefix": "p",
+                "bucket_name": "bucket", "region": "r", "prefix": "p",
                 "aws_access_key_id": secret("id"), "aws_secret_access_key": secret("key"),
             }),
         ),
         (
             "AzureBlob",
             json!({
-                "container_name": "c",
+                "container_name": "container",
                 "connection_string": format!("AccountName=a;AccountKey={CANARY}"),
             }),
         ),
         (
             "GCS",
-            json!({ "bucket_name": "b", "service_account_key": account }),
+            json!({ "bucket_name": "bucket", "service_account_key": account }),
         ),
         ("Postgres", database.clone()),
         ("Redshift", database),

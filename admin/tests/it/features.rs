@@ -47,6 +47,12 @@ fn make(feature: &'static str, rest: &str) -> Gated {
     write(&[feature], "POST", rest, json!([]))
 }
 
+/// A call that makes a destination or a transformation in a view that takes no feature otherwise.
+fn makes_pipeline(rest: &str, method: &str) -> Gated {
+    let body = json!({ "plugin_type": "custom", "capabilities": { "methods": [method] } });
+    write(&["data_pipelines"], "POST", rest, body)
+}
+
 /// At least one call for each feature.
 async fn gated(fixture: &Fixture) -> Vec<Gated> {
     let claim = json!({ "domain": "acme.example" });
@@ -68,6 +74,9 @@ async fn gated(fixture: &Fixture) -> Vec<Gated> {
         make("data_pipelines", "batch_exports/"),
         make("data_pipelines", "pipeline_destinations/"),
         make("data_pipelines", "pipeline_transformations/"),
+        makes_pipeline("plugins/", "onEvent"),
+        makes_pipeline("pipeline_frontend_apps/", "composeWebhook"),
+        makes_pipeline("pipeline_import_apps/", "processEvent"),
         make(domains, "domains/"),
         write(
             &[domains, sso, "social_sso"],

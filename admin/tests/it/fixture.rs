@@ -1,13 +1,14 @@
 //! The API over a catalog after its first start.
 
 use millrace_admin::{ApiConfig, Services};
-use millrace_catalog::testing::{DatabaseKind, TestDatabase};
+use millrace_catalog::testing::{DatabaseKind, SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     Actor, Bootstrap, BootstrapOptions, Catalog, Level, NewPersonalKey, NewUser, Scopes, SecretKey,
     User,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 use warp::filters::BoxedFilter;
@@ -103,6 +104,7 @@ impl Fixture {
         made: Bootstrap,
         set: impl FnOnce(&mut Services),
     ) -> Self {
+        let catalog = catalog.with_source_parser(Arc::new(SourcesInProcess));
         let mut services = Services::new(catalog.clone(), SecretKey::generate().unwrap());
         services.config = Self::unthrottled();
         set(&mut services);
@@ -189,6 +191,18 @@ impl Fixture {
         let after = self.contents().await;
         let changed: Vec<_> = after.symmetric_difference(before).collect();
         assert!(changed.is_empty(), "{case}: {changed:#?}");
+    }
+
+    /// Another process over what this one keeps: it shares nothing with this one but the database.
+    pub async fn another_process(&self) -> Self {
+        let catalog = Catalog::open(self.database.url()).await.unwrap();
+        let made = self.made.clone();
+        Self::over(self.database.again(), catalog, made, |_| ())
+    }
+
+    /// What everything is kept in, for statements that differ.
+    pub fn database(&self) -> &TestDatabase {
+        &self.database
     }
 
     /// Changes what no request can, such as when something was made.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 on_both!(
     every_operation_asks_for_its_scope_level_and_organization,
     a_migration_is_asked_for_decided_and_finished,
+    a_version_lasts_while_events_come_and_ends_with_the_import,
     what_was_rejected_can_be_approved_but_not_finished,
     bad_requests_are_named,
     the_operator_decides_for_organizations_of_others,
@@ -150,6 +151,43 @@ async fn a_migration_is_asked_for_decided_and_finished() {
         );
     }
     assert_eq!(deeds(&fixture).await, ["updated", "updated", "created"]);
+}
+
+/// Whoever asks again and again with the version of before must be told of the end.
+async fn a_version_lasts_while_events_come_and_ends_with_the_import() {
+    let fixture = Fixture::new().await;
+    let operator = operator(&fixture).await;
+    let (_, path) = asked(&fixture).await;
+    let approve = format!("{path}approve/");
+    let approved = fixture
+        .call_with(&operator, "POST", &approve, &json!({}))
+        .await;
+    assert_eq!(approved.status, 200);
+    let tag = fixture.get(&path).await.header("etag").to_owned();
+    let came = "UPDATE historical_migrations SET events_imported = 5";
+    fixture.execute(came).await;
+    let now = fixture.get(&path).await;
+    assert_eq!(
+        (now.header("etag"), &now.body["events_imported"]),
+        (&*tag, &json!(5))
+    );
+    // As when the last event has come.
+    let ended = "UPDATE historical_migrations SET state = 'finished'";
+    fixture.execute(ended).await;
+    let bearer = format!("Bearer {}", fixture.owner_key());
+    let with = |condition: &'static str| [("authorization", &*bearer), (condition, &*tag)];
+    let known = fixture
+        .request("GET", &path, &with("if-none-match"), b"")
+        .await;
+    assert_eq!(
+        (known.status, &known.body["state"]),
+        (200, &json!("finished"))
+    );
+    let end = json!({ "state": "finished" }).to_string();
+    let late = fixture
+        .request("PATCH", &path, &with("if-match"), end.as_bytes())
+        .await;
+    assert_eq!(late.status, 412);
 }
 
 async fn what_was_rejected_can_be_approved_but_not_finished() {

@@ -9,6 +9,8 @@ on_both!(
     failures_are_not_kept,
     secrets_are_null_in_the_replay,
     keys_have_a_form,
+    a_place_is_one_however_its_path_is_spelled,
+    ids_of_other_forms_are_none,
 );
 on_both!(threads: of_many_at_the_same_time_one_is_made);
 
@@ -99,6 +101,97 @@ async fn keys_have_a_form() {
     for (key, status) in table {
         let answer = post(&fixture, owner, ALL, &key, &json!({ "name": "A" })).await;
         assert_eq!(answer.status, status, "{}", key.len());
+    }
+}
+
+async fn a_place_is_one_however_its_path_is_spelled() {
+    let fixture = Fixture::new().await;
+    let owner = fixture.owner_key();
+    let (organization, project) = (fixture.made.organization_id, fixture.made.team_id.0);
+    let export = json!({
+        "name": "A", "interval": "hour", "destination": { "type": "NoOp" }, "paused": true,
+    });
+    let spelled = organization.to_string();
+    let here = [
+        "@current".to_owned(),
+        spelled.to_uppercase(),
+        spelled.replace('-', "%2D"),
+        spelled,
+    ];
+    let same = |rest: &str| here.clone().map(|id| format!("{ALL}{id}/{rest}"));
+    let exports = same("batch_exports/");
+    let made = post(&fixture, owner, &exports[0], "made", &export).await;
+    let id = made.body["id"].as_str().unwrap().to_owned();
+    let upper = id.to_uppercase();
+    let table: [(Vec<String>, Value); 4] = [
+        (same("batch_exports/").to_vec(), export.clone()),
+        (same("projects/").to_vec(), json!({ "name": "Second" })),
+        (
+            ["@current".to_owned(), project.to_string()]
+                .map(|id| format!("/api/projects/{id}/batch_exports/"))
+                .to_vec(),
+            export,
+        ),
+        (
+            [&id, &upper]
+                .map(|id| format!("{ALL}@current/batch_exports/{id}/backfill/"))
+                .to_vec(),
+            json!({ "start_at": "2026-01-01T00:00:00Z", "end_at": "2026-01-02T00:00:00Z" }),
+        ),
+    ];
+    for (paths, body) in table {
+        let mut answers = Vec::new();
+        for path in &paths {
+            answers.push(post(&fixture, owner, path, "one", &body).await);
+        }
+        assert!([200, 201].contains(&answers[0].status), "{:?}", answers[0]);
+        for (path, answer) in paths.iter().zip(&answers).skip(1) {
+            assert_eq!(answer.header("idempotent-replayed"), "true", "{path}");
+            assert_eq!(answer.body, answers[0].body, "{path}");
+        }
+    }
+    // What is another place stays one.
+    let other = fixture.call("POST", ALL, &json!({ "name": "B" })).await;
+    let theirs = format!("{ALL}{}/projects/", other.body["id"].as_str().unwrap());
+    let second = json!({ "name": "Second" });
+    let made = post(&fixture, owner, &theirs, "one", &second).await;
+    assert_eq!((made.status, made.header("idempotent-replayed")), (201, ""));
+}
+
+async fn ids_of_other_forms_are_none() {
+    let fixture = Fixture::new().await;
+    let owner = fixture.owner_key();
+    let organization = fixture.made.organization_id;
+    let role = json!({ "name": "A" });
+    let roles = format!("{ALL}{organization}/roles/");
+    let role = fixture.call("POST", &roles, &role).await;
+    let role: uuid::Uuid = role.body["id"].as_str().unwrap().parse().unwrap();
+    let forms = |id: uuid::Uuid| {
+        [
+            (id.to_string(), true),
+            (id.to_string().to_uppercase(), true),
+            (id.simple().to_string(), false),
+            (id.braced().to_string(), false),
+            (id.urn().to_string(), false),
+        ]
+    };
+    for (id, is_id) in forms(organization) {
+        let encoded = id.replace('{', "%7B").replace('}', "%7D");
+        let path = format!("{ALL}{encoded}/");
+        let expected = if is_id { 200 } else { 404 };
+        assert_eq!(fixture.get(&path).await.status, expected, "{id}");
+        let projects = format!("{path}projects/");
+        let made = post(&fixture, owner, &projects, &id, &json!({ "name": "A" })).await;
+        let expected = if is_id { 201 } else { 404 };
+        assert_eq!(made.status, expected, "{id}: {made:?}");
+    }
+    for (id, is_id) in forms(role) {
+        let encoded = id.replace('{', "%7B").replace('}', "%7D");
+        let path = format!("{roles}{encoded}/");
+        let expected = if is_id { 200 } else { 404 };
+        assert_eq!(fixture.get(&path).await.status, expected, "{id}");
+        let renamed = fixture.call("PATCH", &path, &json!({ "name": "A" })).await;
+        assert_eq!(renamed.status, expected, "{id}");
     }
 }
 

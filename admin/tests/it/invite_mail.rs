@@ -1,8 +1,10 @@
 //! What is mailed of invites, and what is not told of them anywhere else.
 
 use crate::Fixture;
+use crate::fixture::Answer;
 use crate::servers::smtp::SmtpServer;
 use millrace_admin::mail::Outbox;
+use millrace_catalog::Level;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -11,6 +13,8 @@ on_both!(
     an_invite_is_mailed_unless_that_is_not_wanted,
     where_no_mail_can_wait_nothing_is_kept,
     an_organization_that_mails_too_many_is_told_when_to_go_on,
+    who_mails_too_many_is_told_so_in_every_organization,
+    an_address_is_not_mailed_for_ever_whoever_invites,
 );
 
 const ALL: &str = "/api/organizations/@current/invites/";
@@ -66,10 +70,6 @@ async fn an_invite_is_mailed_unless_that_is_not_wanted() {
         services.config.public_url = Some("https://millrace.example".to_owned());
     });
     let fixture = fixture.await;
-    let rename = json!({ "name": "Acme\r\nBcc: eve@example.net" });
-    let renamed = fixture
-        .call("PATCH", "/api/organizations/@current/", &rename)
-        .await;
     let quiet = json!({ "target_email": "quiet@example.org", "send_email": false });
     assert_eq!(
         invited(&fixture, &quiet).await["emailing_attempt_made"],
@@ -77,7 +77,7 @@ async fn an_invite_is_mailed_unless_that_is_not_wanted() {
     );
     let body = json!({
         "target_email": "bob@example.org", "first_name": "Bob",
-        "message": "Hello\r\n.\r\nBcc: eve@example.net\r\n\r\nMore",
+        "message": ". Bcc: eve@example.net",
     });
     assert_eq!(
         invited(&fixture, &body).await["emailing_attempt_made"],
@@ -88,7 +88,7 @@ async fn an_invite_is_mailed_unless_that_is_not_wanted() {
         (&mail["to"], &mail["defects"]),
         (&json!(["bob@example.org"]), &json!([]))
     );
-    assert_eq!(mail["headers"]["Bcc"], Value::Null, "{renamed:?}: {mail}");
+    assert_eq!(mail["headers"]["Bcc"], Value::Null, "{mail}");
     assert_eq!(mail["headers"]["To"], "Bob <bob@example.org>");
     assert!(
         mail["headers"]["Reply-To"]
@@ -169,4 +169,93 @@ fn token(mail: &Value) -> String {
     let text = mail["text"].as_str().unwrap();
     let (_, rest) = text.split_once("/signup/").unwrap();
     rest.split_whitespace().next().unwrap().to_owned()
+}
+
+/// An API that can send, and its outbox.
+async fn mailing(smtp: &SmtpServer) -> (Fixture, Outbox) {
+    let outbox = Outbox::new(smtp.settings("", ""));
+    let fixture = Fixture::with_services(|services| {
+        services.outbox = Some(outbox.clone());
+        services.config.public_url = Some("https://millrace.example".to_owned());
+    });
+    (fixture.await, outbox)
+}
+
+async fn another_organization(fixture: &Fixture) -> String {
+    let other = json!({ "name": "Other" });
+    let other = fixture.call("POST", "/api/organizations/", &other).await;
+    ALL.replace("@current", other.body["id"].as_str().unwrap())
+}
+
+fn said(answer: &Answer) -> &str {
+    answer.body["detail"].as_str().unwrap()
+}
+
+async fn who_mails_too_many_is_told_so_in_every_organization() {
+    let smtp = SmtpServer::start(&["--silent"], false).await;
+    let (fixture, outbox) = mailing(&smtp).await;
+    let key = fixture.owner_key();
+    let owner = fixture.catalog.authenticate(key).await.unwrap().unwrap();
+    let elsewhere = outbox.reserve(Uuid::new_v4(), 99).unwrap();
+    let held = elsewhere.sent_by(owner.user.id).unwrap();
+    let bulk = json!([{ "target_email": "a@b.example" }, { "target_email": "c@b.example" }]);
+    let other = another_organization(&fixture).await;
+    for all in [ALL, &other] {
+        let path = format!("{all}bulk/");
+        let refused = fixture.call("POST", &path, &bulk).await;
+        assert_eq!(refused.error(), (429, "throttled", None));
+        assert!(!refused.header("retry-after").is_empty());
+        assert!(said(&refused).starts_with("You have sent"), "{refused:?}");
+        assert_eq!(fixture.get(all).await.body["count"], 0);
+    }
+    let admin = fixture
+        .member("ada@example.com", Level::Administrator)
+        .await;
+    let path = format!("{ALL}bulk/");
+    let theirs = fixture.call_with(&admin, "POST", &path, &bulk).await;
+    assert_eq!(theirs.status, 200, "{theirs:?}");
+    drop(held);
+    let path = format!("{other}bulk/");
+    assert_eq!(fixture.call("POST", &path, &bulk).await.status, 200);
+}
+
+async fn an_address_is_not_mailed_for_ever_whoever_invites() {
+    let smtp = SmtpServer::start(&["--silent"], false).await;
+    let (fixture, _) = mailing(&smtp).await;
+    let bob = json!({ "target_email": "bob@example.org" });
+    let invite = invited(&fixture, &bob).await;
+    let one = format!("{ALL}{}/", invite["id"].as_str().unwrap());
+    let resend = format!("{one}resend/");
+    for _ in 1..10 {
+        let again = fixture.call("POST", &resend, &json!({})).await;
+        assert_eq!(again.status, 200, "{again:?}");
+    }
+    let other = another_organization(&fixture).await;
+    let admin = fixture
+        .member("ada@example.com", Level::Administrator)
+        .await;
+    let (here, there) = (format!("{ALL}bulk/"), format!("{other}bulk/"));
+    let spelled = json!({ "target_email": "BOB@Example.ORG" });
+    let two = json!([{ "target_email": "eve@example.org" }, bob.clone()]);
+    let table = [
+        (&admin[..], &resend[..], json!({})),
+        (&admin, ALL, bob.clone()),
+        (&admin, ALL, spelled),
+        (fixture.owner_key(), &other, bob.clone()),
+        (fixture.owner_key(), &here, two.clone()),
+        (fixture.owner_key(), &there, two),
+    ];
+    let before = fixture.contents().await;
+    for (key, path, body) in &table {
+        let refused = fixture.call_with(key, "POST", path, body).await;
+        assert_eq!(refused.error(), (429, "throttled", None), "{path} {body}");
+        assert!(!refused.header("retry-after").is_empty());
+        let detail = said(&refused).to_lowercase();
+        assert!(detail.contains("bob@example.org"), "{detail}");
+        fixture.must_have(&before, path).await;
+    }
+    let quiet = json!({ "target_email": "bob@example.org", "send_email": false });
+    invited(&fixture, &quiet).await;
+    let eve = invited(&fixture, &json!({ "target_email": "eve@example.org" })).await;
+    assert_eq!(eve["emailing_attempt_made"], true);
 }

@@ -1,7 +1,7 @@
 //! Invites: who is invited by whom, what is mailed, what is kept.
 
 use crate::Fixture;
-use millrace_catalog::Level::{Administrator, Member};
+use millrace_catalog::Level::{Administrator, Member, Owner};
 use serde_json::{Value, json};
 
 on_both!(
@@ -9,6 +9,7 @@ on_both!(
     an_address_is_one_and_no_header,
     what_is_wrong_with_an_invite_is_told,
     nobody_invites_above_their_own_level,
+    an_invite_is_resent_replaced_and_withdrawn_by_whoever_may_give_its_level,
     several_are_invited_or_none,
     an_invite_is_replaced_resent_and_withdrawn,
     members_invite_and_keys_need_the_scope,
@@ -155,12 +156,47 @@ async fn nobody_invites_above_their_own_level() {
         let expected = if status == 201 { 200 } else { status };
         assert_eq!(many.status, expected, "{case}: {many:?}");
     }
-    let body = json!({ "target_email": "boss@example.org", "level": 15 });
-    let above = path(&invited(&fixture, &body).await);
-    let resend = fixture
-        .call_with(&member, "POST", &format!("{above}resend/"), &json!({}))
-        .await;
-    assert_eq!(resend.error(), (403, "permission_denied", None));
+}
+
+async fn an_invite_is_resent_replaced_and_withdrawn_by_whoever_may_give_its_level() {
+    let fixture = Fixture::new().await;
+    let callers = [
+        (1, fixture.member("mia@example.com", Member).await),
+        (8, fixture.member("ada@example.com", Administrator).await),
+        (15, fixture.member("olga@example.com", Owner).await),
+    ];
+    for (acting, key) in &callers {
+        for level in [1, 8, 15] {
+            for (action, done) in [
+                ("resend", 200),
+                ("replace", 201),
+                ("bulk", 200),
+                ("DELETE", 204),
+            ] {
+                let case = format!("{action} for {level} by {acting}");
+                let body = json!({ "target_email": "boss@example.org", "level": level });
+                let invite = invited(&fixture, &body).await;
+                let one = path(&invite);
+                let again = json!({ "target_email": "Boss@Example.org" });
+                let (method, path, body) = match action {
+                    "resend" => ("POST", format!("{one}resend/"), json!({})),
+                    "replace" => ("POST", ALL.to_owned(), again),
+                    "bulk" => ("POST", format!("{ALL}bulk/"), json!([again])),
+                    _ => ("DELETE", one.clone(), json!({})),
+                };
+                let answer = fixture.call_with(key, method, &path, &body).await;
+                if acting >= &level {
+                    assert_eq!(answer.status, done, "{case}: {answer:?}");
+                } else {
+                    let refused = (403, "permission_denied", None);
+                    assert_eq!(answer.error(), refused, "{case}");
+                    let kept = fixture.get(ALL).await.body["results"].clone();
+                    assert_eq!(kept, json!([invite]), "{case}");
+                }
+                fixture.execute("DELETE FROM organization_invites").await;
+            }
+        }
+    }
 }
 
 async fn several_are_invited_or_none() {

@@ -8,6 +8,8 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::future::ready;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 use uuid::Uuid;
 
 const ACME: Uuid = Uuid::from_u128(1);
@@ -233,6 +235,35 @@ async fn a_silent_server_fills_the_outbox_and_ends_with_the_grace() {
     let other = Uuid::from_u128(11);
     assert_eq!(outbox.reserve(other, 1).unwrap_err(), NoRoom::Full);
     outbox.drain(Duration::ZERO).await;
+}
+
+/// A library keeps what a server says, up to a bound of its own for lines that end, and to ours.
+#[tokio::test]
+async fn an_answer_without_an_end_is_given_up() {
+    // Long lines, as an answer is taken apart once more for each of its lines.
+    let line = format!("220-{}\r\n", "and more ".repeat(100));
+    for piece in [line.repeat(10), "220 and more".repeat(1_000)] {
+        must_be_given_up(&piece).await;
+    }
+}
+
+/// Says the same again and again, until the other side has enough.
+async fn must_be_given_up(piece: &str) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("smtp://{}", listener.local_addr().unwrap());
+    let settings = MailSettings::new(&url, "a@b.example", None).unwrap();
+    let outbox = Outbox::new(settings.with_retry_pause(Duration::from_millis(1)));
+    invite(&outbox, invitation());
+    // The first try and five more.
+    for _ in 0..6 {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut sent = 0;
+        while stream.write_all(piece.as_bytes()).await.is_ok() {
+            sent += piece.len();
+            assert!(sent < 64 << 20, "{sent} bytes were taken");
+        }
+    }
+    delivered_by(&outbox).await;
 }
 
 #[tokio::test]

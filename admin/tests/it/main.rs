@@ -1,7 +1,7 @@
 //! The admin API over a real catalog.
 //!
 //! Rules: every test of the API runs on SQLite and on PostgreSQL, through `on_both!`; requests go
-//! through the routes without a socket, except in `server`, `held`, `proxy_rounds` and
+//! through the routes without a socket, except in `bounds`, `server`, `held`, `proxy_rounds` and
 //! `conformance`; one catalog per test.
 
 #![allow(
@@ -29,8 +29,10 @@ macro_rules! on_both {
 mod access;
 mod batch_exports;
 mod bodies;
+mod bounds;
 mod canaries;
 mod conformance;
+mod control_characters;
 mod dns;
 mod document;
 mod domains;
@@ -63,6 +65,7 @@ mod signup;
 mod signup_page;
 mod stages;
 mod throttle;
+mod verified_addresses;
 mod versions;
 
 pub use fixture::Fixture;

@@ -75,7 +75,7 @@ async fn members_are_listed_who_came_first_first() {
             "id": owner["user"]["id"], "uuid": owner["user"]["uuid"],
             "distinct_id": owner["user"]["distinct_id"],
             "first_name": owner["user"]["first_name"], "last_name": "",
-            "email": "owner@localhost", "is_email_verified": owner["user"]["is_email_verified"],
+            "email": "owner@localhost", "is_email_verified": false,
             "hedgehog_config": null,
         },
     });

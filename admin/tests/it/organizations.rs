@@ -138,6 +138,18 @@ async fn pages_follow_one_another() {
         json!(format!("{base}&offset=2&keep=this")),
     ];
     assert_eq!(previous, expected);
+    // Behind the end, the page before is the last one.
+    let table = [
+        (5, json!(format!("{base}&offset=3"))),
+        (6, json!(format!("{base}&offset=3"))),
+        (1_000_000, json!(format!("{base}&offset=3"))),
+    ];
+    for (offset, expected) in table {
+        let path = format!("/api/organizations/?limit=2&offset={offset}");
+        let page = fixture.get(&path).await.body;
+        assert_eq!(page["previous"], expected, "{offset}");
+        assert_eq!(page["results"], json!([]), "{offset}");
+    }
 }
 
 async fn a_catalog_that_is_gone_is_503_without_details() {

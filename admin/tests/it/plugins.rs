@@ -359,6 +359,18 @@ async fn bad_files_are_named() {
             Some("plugin.json"),
         ),
         (json!({ "is_global": null }), "null", Some("is_global")),
+        (
+            json!({ "../../x.ts": "1" }),
+            "invalid_input",
+            Some("../../x.ts"),
+        ),
+        (json!({ "/x.ts": "1" }), "invalid_input", Some("/x.ts")),
+        (json!({ "a//b.ts": "1" }), "invalid_input", Some("a//b.ts")),
+        (
+            json!({ "index.js": "let a\nexport functoin onEvent() {}" }),
+            "invalid_input",
+            Some("index.js"),
+        ),
     ];
     for (body, code, attr) in table {
         let answer = fixture
@@ -366,6 +378,12 @@ async fn bad_files_are_named() {
             .await;
         assert_eq!(answer.error(), (400, code, attr), "{body}");
     }
+    let broken = json!({ "index.js": "let a\nexport functoin onEvent() {}" });
+    let answer = fixture
+        .call("PATCH", &format!("{path}update_source/"), &broken)
+        .await;
+    let detail = answer.body["detail"].as_str().unwrap();
+    assert!(detail.contains("line 2, column 1"), "{detail}");
 }
 
 async fn the_catalogue_installs_checks_and_upgrades() {

@@ -3,13 +3,13 @@
 use crate::Fixture;
 use crate::access;
 use millrace_admin::ApiConfig;
-use millrace_catalog::Level;
+use millrace_catalog::{Level, ProxyStatus};
 use serde_json::{Value, json};
 
 on_both!(
     every_operation_asks_for_its_scope_level_and_organization,
     a_record_is_made_read_and_deleted,
-    bad_domains_are_refused_and_good_ones_are_taken_once,
+    bad_domains_are_refused_and_good_ones_are_claimed_once,
 );
 
 const ALL: &str = "/api/organizations/@current/proxy_records/";
@@ -89,7 +89,7 @@ async fn a_record_is_made_read_and_deleted() {
     assert_eq!(log.body["results"][0]["activity"], "deleted");
 }
 
-async fn bad_domains_are_refused_and_good_ones_are_taken_once() {
+async fn bad_domains_are_refused_and_good_ones_are_claimed_once() {
     let fixture = Fixture::new().await;
     let table = [
         (json!({}), "required"),
@@ -116,14 +116,26 @@ async fn bad_domains_are_refused_and_good_ones_are_taken_once() {
     }
     let new = json!({ "domain": "a.example.com" });
     assert_eq!(fixture.call("POST", ALL, &new).await.status, 201);
+    let twice = json!({ "domain": "A.example.com." });
+    let again = fixture.call("POST", ALL, &twice).await;
+    assert_eq!(again.error(), (400, "unique", Some("domain")));
+    // A claim that nothing proves blocks nobody else.
     let other = fixture
         .call("POST", "/api/organizations/", &json!({ "name": "Other" }))
         .await;
     let theirs = ALL.replace("@current", other.body["id"].as_str().unwrap());
-    for path in [ALL, &theirs] {
-        let twice = fixture
-            .call("POST", path, &json!({ "domain": "A.example.com." }))
-            .await;
-        assert_eq!(twice.error(), (400, "unique", Some("domain")), "{path}");
-    }
+    let made = fixture.call("POST", &theirs, &twice).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let id = made.body["id"].as_str().unwrap();
+    let proven = Some(ProxyStatus::Valid);
+    let checked = fixture
+        .catalog
+        .record_proxy_check(id.parse().unwrap(), proven, None);
+    assert!(checked.await.unwrap());
+    let third = fixture
+        .call("POST", "/api/organizations/", &json!({ "name": "Third" }))
+        .await;
+    let third = ALL.replace("@current", third.body["id"].as_str().unwrap());
+    let late = fixture.call("POST", &third, &new).await;
+    assert_eq!(late.error(), (400, "unique", Some("domain")));
 }

@@ -9,7 +9,7 @@ use millrace_admin::proxy_check::{ProbeOptions, ProxyRounds};
 use millrace_admin::{ApiConfig, Services};
 use millrace_catalog::{Actor, SecretKey};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
@@ -18,6 +18,7 @@ on_both!(
     a_record_goes_from_waiting_over_issuing_to_valid_and_back,
     a_nameserver_that_does_not_answer_is_told_of_and_asked_again_later,
     slow_domains_do_not_hold_up_the_others,
+    so_many_domains_are_looked_at_at_a_time,
     records_are_checked_beside_the_api_until_it_ends,
 );
 
@@ -110,6 +111,45 @@ async fn a_nameserver_that_does_not_answer_is_told_of_and_asked_again_later() {
     let said = seen.message.unwrap_or_default();
     assert!(said.contains("no answer about this domain"), "{said}");
     assert_eq!(seen.check_at.0 - seen.updated_at.0, MINUTE);
+}
+
+async fn so_many_domains_are_looked_at_at_a_time() {
+    const CHECKS_MAX: usize = 16;
+    let fixture = Fixture::new().await;
+    let (id, actor) = (fixture.made.organization_id, Actor::system());
+    for number in 0..CHECKS_MAX + 4 {
+        let domain = format!("e{number}.example");
+        let made = fixture
+            .catalog
+            .create_proxy_record(&actor, id, &domain, "proxy.example");
+        made.await.unwrap();
+    }
+    let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let dns = Dns::with_timeout(silent.local_addr().ok(), Duration::from_secs(3_600));
+    let rounds = rounds(&fixture, dns, 1, &authority());
+    // By what they are about: who is not answered asks again.
+    let (mut asked, mut question) = (HashSet::new(), [0; 512]);
+    let mut hear = async |asked: &mut HashSet<Vec<u8>>| {
+        let length = silent.recv(&mut question).await.unwrap();
+        asked.insert(question[12..length].to_ascii_lowercase());
+    };
+    let heard = async {
+        while asked.len() < CHECKS_MAX {
+            hear(&mut asked).await;
+        }
+        // Nobody is answered, so nobody else is asked about.
+        let others = async {
+            while asked.len() == CHECKS_MAX {
+                hear(&mut asked).await;
+            }
+        };
+        let others = timeout(Duration::from_millis(200), others).await;
+        assert!(others.is_err(), "more than {CHECKS_MAX} at a time");
+    };
+    tokio::select! {
+        () = heard => {}
+        ended = rounds.round() => panic!("{ended:?}"),
+    }
 }
 
 async fn slow_domains_do_not_hold_up_the_others() {

@@ -31,6 +31,15 @@ impl Served {
     /// The same over a fixture that is there, with collaborators of the test's own.
     pub async fn over(fixture: Fixture, set: impl FnOnce(&mut Services)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::behind(listener, fixture, set).await
+    }
+
+    /// The same behind a listener of the test's own.
+    pub async fn behind(
+        listener: TcpListener,
+        fixture: Fixture,
+        set: impl FnOnce(&mut Services),
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let mut services = Services::new(fixture.catalog.clone(), SecretKey::generate().unwrap());
         services.config = ApiConfig {

@@ -108,7 +108,11 @@ async fn paths_work_with_the_slash_at_the_end_and_without() {
         ("/api/organizations".to_owned(), 200),
         (format!("/api/organizations/{id}"), 200),
         (format!("/api/organizations/{id}/"), 200),
-        (format!("/api/organizations/{}/", id.simple()), 200),
+        (
+            format!("/api/organizations/{}/", id.to_string().to_uppercase()),
+            200,
+        ),
+        (format!("/api/organizations/{}/", id.simple()), 404),
         ("/api/organizations/%40current/".to_owned(), 200),
         ("/api/organizations/@current/projects".to_owned(), 200),
         (format!("/api/organizations/{id}//"), 404),

@@ -2,9 +2,11 @@
 
 use crate::Fixture;
 use millrace_admin::ApiConfig;
+use millrace_catalog::Level;
 
 on_both!(
     a_key_may_ask_so_often,
+    all_keys_of_a_user_may_ask_some_times_as_often,
     refusals_count_as_requests,
     wrong_tokens_are_slowed_down_like_wrong_keys,
     wrong_keys_are_slowed_down_and_right_ones_are_not,
@@ -38,6 +40,34 @@ async fn a_key_may_ask_so_often() {
     // Neither another key nor a path that does not exist is concerned.
     assert_eq!(fixture.send("GET", ALL, Some(&other)).await.status, 200);
     assert_eq!(fixture.get("/api/nothing/").await.status, 404);
+}
+
+async fn all_keys_of_a_user_may_ask_some_times_as_often() {
+    let fixture = Fixture::with(ApiConfig {
+        requests_per_minute_max: 3,
+        requests_per_user_factor: 2,
+        ..ApiConfig::default()
+    })
+    .await;
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        keys.push(fixture.key(&["organization:read"]).await);
+    }
+    for number in 0..6 {
+        let answer = fixture.send("GET", ALL, Some(&keys[number % 3])).await;
+        assert_eq!(answer.status, 200, "{number}");
+    }
+    // Each key has made two of its three.
+    for key in &keys {
+        let refused = fixture.send("GET", ALL, Some(key)).await;
+        assert_eq!(refused.error(), (429, "throttled", None));
+        let headers = ["ratelimit-limit", "ratelimit-remaining"].map(|name| refused.header(name));
+        assert_eq!(headers, ["6", "0"]);
+        let wait: u64 = refused.header("retry-after").parse().unwrap();
+        assert!((1..=60).contains(&wait), "{wait}");
+    }
+    let other = fixture.member("other@example.com", Level::Member).await;
+    assert_eq!(fixture.send("GET", ALL, Some(&other)).await.status, 200);
 }
 
 async fn refusals_count_as_requests() {

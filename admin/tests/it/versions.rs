@@ -2,14 +2,20 @@
 
 use crate::Fixture;
 use crate::fixture::Answer;
-use serde_json::json;
+use futures_util::future::join_all;
+use millrace_catalog::Level;
+use serde_json::{Value, json};
 
 on_both!(
     what_is_known_is_not_sent_again,
     a_change_of_another_version_is_refused,
     what_is_posted_to_a_list_depends_on_no_version,
+    who_joins_and_what_is_made_below_changes_no_version_of_an_organization,
 );
-on_both!(threads: of_many_changes_of_one_version_one_is_made);
+on_both!(threads:
+    of_many_changes_of_one_version_one_is_made,
+    of_changes_of_one_version_by_two_processes_one_is_made,
+);
 
 const ONE: &str = "/api/organizations/@current/";
 const RESET: &str = "/api/organizations/@current/projects/@current/reset_token/";
@@ -127,4 +133,81 @@ async fn of_many_changes_of_one_version_one_is_made() {
     let mut expected = vec![412; 16];
     expected[0] = 200;
     assert_eq!(statuses, expected);
+}
+
+async fn who_joins_and_what_is_made_below_changes_no_version_of_an_organization() {
+    let fixture = Fixture::new().await;
+    let first = fixture.get(ONE).await;
+    let tag = first.header("etag").to_owned();
+    let admin = fixture
+        .member("ada@example.com", Level::Administrator)
+        .await;
+    let projects = format!("{ONE}projects/");
+    let made = fixture
+        .call("POST", &projects, &json!({ "name": "B" }))
+        .await;
+    assert_eq!(made.status, 201);
+    let now = fixture.get(ONE).await;
+    for field in ["member_count", "teams"] {
+        assert_ne!(now.body[field], first.body[field], "{field}");
+    }
+    assert_eq!(now.header("etag"), tag);
+    // What the tag leaves out would be old in a copy.
+    assert_eq!(now.header("cache-control"), "no-store");
+    let theirs = fixture.send("GET", ONE, Some(&admin)).await;
+    assert_eq!((theirs.status, theirs.header("etag")), (200, &*tag));
+    let renamed = r#"{"name":"New"}"#;
+    for status in [200, 412] {
+        let changed = with(&fixture, "PATCH", ONE, ("if-match", &tag), renamed).await;
+        assert_eq!(changed.status, status, "{changed:?}");
+    }
+}
+
+/// Changes that a client makes, and what reads the thing.
+async fn changed_in_rounds(
+    fixture: &Fixture,
+    path: &str,
+    change: (&str, &str, fn(usize) -> Value),
+) {
+    let (method, rest, body) = change;
+    let processes = [fixture, &fixture.another_process().await];
+    for round in 0..20 {
+        let tag = fixture.get(path).await.header("etag").to_owned();
+        let calls = (0..6).map(|number| {
+            let (tag, body) = (&tag, body(round * 6 + number).to_string());
+            let (process, to) = (processes[number % 2], format!("{path}{rest}"));
+            async move {
+                let changed = with(process, method, &to, ("if-match", tag), &body).await;
+                changed.status
+            }
+        });
+        let mut statuses = join_all(calls).await;
+        statuses.sort_unstable();
+        let expected = [200, 412, 412, 412, 412, 412];
+        assert_eq!(statuses, expected, "{method} {path}{rest}, round {round}");
+    }
+}
+
+async fn of_changes_of_one_version_by_two_processes_one_is_made() {
+    let fixture = Fixture::new().await;
+    let named = |number: usize| json!({ "name": format!("Name {number}") });
+    let new = json!({
+        "name": "A", "interval": "hour", "destination": { "type": "NoOp" }, "paused": true,
+    });
+    let export = format!("{ONE}batch_exports/");
+    let export = fixture.call("POST", &export, &new).await.body;
+    let export = format!("{ONE}batch_exports/{}/", export["id"].as_str().unwrap());
+    let role = format!("{ONE}roles/");
+    let role = fixture
+        .call("POST", &role, &json!({ "name": "A" }))
+        .await
+        .body;
+    let role = format!("{ONE}roles/{}/", role["id"].as_str().unwrap());
+    let labelled = |number: usize| json!({ "label": format!("Label {number}") });
+    changed_in_rounds(&fixture, ONE, ("PATCH", "", named)).await;
+    changed_in_rounds(&fixture, PROJECT, ("PATCH", "reset_token/", named)).await;
+    changed_in_rounds(&fixture, &export, ("PATCH", "", named)).await;
+    changed_in_rounds(&fixture, &role, ("PATCH", "", named)).await;
+    let key = "/api/personal_api_keys/@current/";
+    changed_in_rounds(&fixture, key, ("PATCH", "", labelled)).await;
 }

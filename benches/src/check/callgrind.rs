@@ -17,7 +17,7 @@ pub struct Count {
 ///
 /// # Errors
 /// There is no valgrind, or the case failed under it.
-pub fn count(program: &Path, case: Case) -> Result<Count> {
+pub fn count(program: &Path, case: &Case) -> Result<Count> {
     let few = total(program, case, 1)?;
     let many = total(program, case, 1 + case.rounds)?;
     let rounds = u64::from(case.rounds).max(1);
@@ -26,14 +26,14 @@ pub fn count(program: &Path, case: Case) -> Result<Count> {
     })
 }
 
-fn total(program: &Path, case: Case, rounds: u32) -> Result<u64> {
+fn total(program: &Path, case: &Case, rounds: u32) -> Result<u64> {
     let dir = tempfile::tempdir().context("cannot make a folder for the counts")?;
     let counts = dir.path().join("callgrind.out");
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet"])
         .arg(format!("--callgrind-out-file={}", counts.display()))
         .arg(program)
-        .args(["--run", case.name, "--rounds", &rounds.to_string()])
+        .args(["--run", &case.name, "--rounds", &rounds.to_string()])
         .output()
         .context("cannot run valgrind; `make bench-check` installs it")?;
     ensure!(

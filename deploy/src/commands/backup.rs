@@ -2,7 +2,7 @@
 //!
 //! | In a backup | How it gets there |
 //! |---|---|
-//! | `clickhouse/` | ClickHouse's own `BACKUP`: everything stored before it began |
+//! | `clickhouse/` | ClickHouse's own `BACKUP`: everything stored before it began. It may write to `clickhouse_backup_dir` only, from where it is moved (`backup_dir`) |
 //! | `catalog.db` | SQLite's `VACUUM INTO`, afterwards: it knows the project of every event |
 //! | `secret.key`, `credentials.json`, `poison/` | copied |
 //! | `whole` | written last: what lacks it was cut off |
@@ -15,7 +15,7 @@
 
 use crate::config::{Config, Engine};
 use crate::credentials::Credentials;
-use crate::{data_dir, engine, open};
+use crate::{backup_dir, data_dir, engine, open};
 use anyhow::{Context, bail};
 use clap::Args;
 use millrace_clickhouse::{ClickHouse, CopyId, CopyState};
@@ -37,7 +37,7 @@ const KEPT: [&str; 3] = ["secret.key", "credentials.json", "poison"];
 /// Where to put a backup.
 #[derive(Args, Clone, Debug)]
 pub struct Backup {
-    /// The folder to make; ClickHouse writes to it, too
+    /// The folder to make
     #[arg(value_name = "DIR")]
     to: PathBuf,
 }
@@ -55,27 +55,30 @@ pub struct Restore {
 /// # Errors
 /// When this is not the embedded default, nothing runs, or the folder cannot be made and filled.
 pub fn backup(config: &Config, backup: &Backup) -> anyhow::Result<()> {
-    only_embedded(config)?;
-    let to = std::path::absolute(&backup.to)?;
+    let dir = only_embedded(config)?;
     must_be_a_server(&config.data_dir)?;
+    let to = new_folder(config, &backup.to)?;
     // Before anything is made: whether ClickHouse answers.
     open::block_on(async {
         let answered = open::clickhouse(config)?.ping().await;
         answered.map_err(|error| open::explained(config, error))
     })?;
+    let writing = backup_dir::begin(dir)?;
     let mut builder = DirBuilder::new();
     let made = builder.mode(0o700).create(&to);
-    made.with_context(|| {
-        format!(
-            "cannot make {}; give a folder that is not there",
-            to.display()
-        )
-    })?;
+    made.with_context(|| format!("cannot make {}", to.display()))?;
     let copied = open::block_on(async {
         let clickhouse = open::clickhouse(config)?;
-        let asked = clickhouse.backup(text(&to.join("clickhouse"))?).await;
+        let made = writing.part();
+        let asked = clickhouse.backup(text(made)?).await;
         let id = asked.map_err(|error| open::explained(config, error))?;
-        until_copied(&clickhouse, id).await?;
+        let copied = until_copied(&clickhouse, id).await;
+        let taken = copied.and_then(|()| take(made, &to.join("clickhouse")));
+        if taken.is_err() {
+            // Whatever is there is in nobody's way, and in nobody's backup.
+            let _ = fs::remove_dir_all(made);
+        }
+        taken?;
         must_hold(&to, "clickhouse")?;
         let catalog = open::catalog(config).await?;
         catalog.copy_to(text(&to.join("catalog.db"))?).await?;
@@ -124,7 +127,7 @@ pub fn restore(config: &Config, restore: &Restore) -> anyhow::Result<()> {
         catalog.close().await?;
         let path = config.credentials_path();
         let mut credentials = Credentials::load(&path)?.unwrap_or_default();
-        let engine = engine::start(config, &mut credentials).await?;
+        let engine = engine::start(&reading(config, &from), &mut credentials).await?;
         let clickhouse = ClickHouse::new(&open::embedded_settings(&credentials));
         let answers = async {
             while clickhouse.ping().await.is_err() {
@@ -167,6 +170,41 @@ fn must_be_a_server(data_dir: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// The folder to make, wherever links lead: one that is not there, in one that is, and outside of what is
+/// copied. Nothing is made.
+fn new_folder(config: &Config, named: &Path) -> anyhow::Result<PathBuf> {
+    let to = std::path::absolute(named)?;
+    if fs::symlink_metadata(&to).is_ok() {
+        bail!(
+            "{} is there already; give a folder that is not there",
+            to.display()
+        );
+    }
+    let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
+        bail!("{} is no folder that could be made", to.display());
+    };
+    let Some(parent) = parent.canonicalize().ok().filter(|parent| parent.is_dir()) else {
+        bail!(
+            "the folder {} is not there, in which {} is to be made; make it first",
+            parent.display(),
+            name.display()
+        );
+    };
+    for kept in [&config.data_dir, &config.log_dir] {
+        if kept
+            .canonicalize()
+            .is_ok_and(|kept| parent.starts_with(kept))
+        {
+            bail!(
+                "{} is in {}, which the server writes to; give a folder outside of it, best on another disk",
+                to.display(),
+                kept.display()
+            );
+        }
+    }
+    Ok(parent.join(name))
+}
+
 /// A backup lacks something if a part of it is not where it was to be written: ClickHouse may be on
 /// another machine, or somebody has taken it away.
 fn must_hold(backup: &Path, part: &str) -> anyhow::Result<()> {
@@ -179,16 +217,46 @@ fn must_hold(backup: &Path, part: &str) -> anyhow::Result<()> {
     )
 }
 
-fn only_embedded(config: &Config) -> anyhow::Result<()> {
+/// The folder that ClickHouse writes backups to.
+fn only_embedded(config: &Config) -> anyhow::Result<&Path> {
     let sqlite = config.data_dir.join("catalog.db");
     let is_default = config.database_url.contains(&*sqlite.to_string_lossy());
-    if is_default && matches!(config.engine, Engine::Embedded { .. }) {
-        return Ok(());
+    if let (true, Engine::Embedded { backup_dir, .. }) = (is_default, &config.engine) {
+        return Ok(backup_dir);
     }
     bail!(
         "this is for the embedded ClickHouse and the SQLite catalog in the data folder; copy a \
          ClickHouse server and PostgreSQL with their own tools, ClickHouse first"
     )
+}
+
+/// The configuration of an engine that may read this folder.
+fn reading(config: &Config, from: &Path) -> Config {
+    let mut config = config.clone();
+    if let Engine::Embedded { backup_dir, .. } = &mut config.engine {
+        from.clone_into(backup_dir);
+    }
+    config
+}
+
+/// Moves what ClickHouse wrote to where it is to be, maybe to another disk.
+fn take(made: &Path, to: &Path) -> anyhow::Result<()> {
+    match fs::rename(made, to) {
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+            let copied = copy(made, to);
+            // Whole or not, nobody needs it there any more.
+            let removed = fs::remove_dir_all(made);
+            copied?;
+            removed.with_context(|| format!("cannot remove {}", made.display()))
+        }
+        moved => moved.with_context(|| {
+            format!(
+                "cannot move {}, which ClickHouse wrote, to {}",
+                made.display(),
+                to.display()
+            )
+        }),
+    }
 }
 
 async fn until_copied(clickhouse: &ClickHouse, id: CopyId) -> anyhow::Result<()> {

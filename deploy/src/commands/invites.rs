@@ -7,6 +7,7 @@ use crate::credentials::Credentials;
 use crate::open;
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Level, NewInvite};
+use millrace_rows::shown;
 
 /// What to do with invites.
 #[derive(Clone, Debug, Subcommand)]
@@ -50,9 +51,9 @@ pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
         crate::print(&format!(
             "{base}/signup/{}\n\nIt makes {} {} of {}, once, until {}. Whoever has the link can use it.",
             sent.token.expose(),
-            sent.invite.record.target_email,
+            shown(&sent.invite.record.target_email),
             create.level,
-            sent.organization.name,
+            shown(&sent.organization.name),
             sent.invite.record.expires_at,
         ));
         Ok(())

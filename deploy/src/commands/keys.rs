@@ -7,7 +7,7 @@ use crate::open;
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, NewPersonalKey, NewProject, Scopes, UtcTime};
-use millrace_rows::TeamId;
+use millrace_rows::{TeamId, shown};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
@@ -75,8 +75,9 @@ async fn create_key(catalog: &Catalog, create: &Create) -> anyhow::Result<()> {
     if let Some(email) = &create.user {
         if catalog.user_by_email(email).await?.is_none() {
             bail!(
-                "there is no user {email:?}; `millrace invites create --email {email}` makes a \
-                 link with which they become one"
+                "there is no user {email:?}; `millrace invites create --email {}` makes a link with which \
+                 they become one",
+                shown(email)
             );
         }
         let created = catalog
@@ -203,7 +204,8 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
             .await?;
         crate::print(&format!(
             "The personal key {} ({}) is revoked.",
-            revoked.mask_value, revoked.label
+            revoked.mask_value,
+            shown(&revoked.label)
         ));
     } else {
         let project = catalog
@@ -211,7 +213,9 @@ async fn revoke(catalog: &Catalog, key: &str) -> anyhow::Result<()> {
             .await?;
         crate::print(&format!(
             "The key of project {} ({}) is revoked; `millrace keys create --team-id {}` gives it another.",
-            project.id, project.name, project.id
+            project.id,
+            shown(&project.name),
+            project.id
         ));
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! `millrace log`: what lies between the answer and ClickHouse. Works beside a running server, as
 //! it changes nothing.
 
-use super::table;
+use super::{counted, table};
 use crate::config::Config;
 use anyhow::bail;
 use clap::Subcommand;
@@ -74,7 +74,10 @@ fn inspect_lane(lane: Lane, dir: &Path, frames: bool) -> anyhow::Result<bool> {
         table::print(headings, sections, "There are no frames.");
     }
     match &found.checkpoint {
-        Ok(Some(bytes)) => crate::print(&format!("checkpoint of {} bytes\n", bytes.len())),
+        Ok(Some(bytes)) => {
+            let size = counted(bytes.len() as u64, "byte");
+            crate::print(&format!("checkpoint of {size}\n"));
+        }
         Ok(None) => crate::print("no checkpoint yet\n"),
         Err(error) => crate::print(&format!("{error}\n")),
     }

@@ -7,6 +7,7 @@ use crate::open;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, Level, Member, PageRequest};
+use millrace_rows::shown;
 use uuid::Uuid;
 
 /// How many members are read at once.
@@ -102,7 +103,7 @@ async fn set_level(catalog: &Catalog, which: &Which, level: Level) -> anyhow::Re
     let set = set.await?;
     crate::print(&format!(
         "{} has level {} ({level}).",
-        set.user.email,
+        shown(&set.user.email),
         level.number()
     ));
     Ok(())
@@ -112,7 +113,8 @@ async fn remove(catalog: &Catalog, which: &Which) -> anyhow::Result<()> {
     let (id, member) = which.find(catalog).await?;
     let actor = Actor::command_line();
     catalog.remove_member(&actor, id, member.user.uuid).await?;
-    crate::print(&format!("{} is a member no more.", member.user.email));
+    let email = shown(&member.user.email);
+    crate::print(&format!("{email} is a member no more."));
     Ok(())
 }
 

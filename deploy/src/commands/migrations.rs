@@ -107,7 +107,10 @@ async fn list(catalog: &Catalog, state: Option<State>) -> anyhow::Result<()> {
             "ID", "PROJECT", "STATE", "SOURCE", "IMPORTED", "OF", "A MINUTE", "ASKED",
         ],
         rows.collect(),
-        "There are no such historical migrations.",
+        match state {
+            None => "Nobody has asked for a historical migration.",
+            Some(_) => "There are no such historical migrations.",
+        },
     );
     Ok(())
 }

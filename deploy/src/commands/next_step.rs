@@ -1,6 +1,7 @@
 //! Commands that are printed to go on with: each carries what this one was given, so that it can be pasted as it stands.
 
 use clap::{Arg, ArgMatches, Command, parser::ValueSource};
+use millrace_rows::is_control;
 use std::borrow::Cow;
 
 /// The command line of this process.
@@ -85,8 +86,22 @@ fn push(line: &mut String, value: &str) {
 /// A word of a shell's command line.
 #[must_use]
 pub fn quoted(word: &str) -> Cow<'_, str> {
+    if word.contains(is_control) {
+        return Cow::Owned(quoted_controls(word));
+    }
     // What has a zero byte in it is no argument, and was none.
     shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
+}
+
+/// A word with control characters, which are written as escapes of bash.
+fn quoted_controls(word: &str) -> String {
+    let escaped = word.chars().map(|c| match c {
+        '\'' | '\\' => format!("\\{c}"),
+        c if is_control(c) && c > '\u{ffff}' => format!("\\U{:08x}", u32::from(c)),
+        c if is_control(c) => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("$'{}'", escaped.collect::<String>())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::open;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Catalog, IngestNode, NodeState, UtcTime};
-use millrace_rows::{Clock, SystemClock};
+use millrace_rows::{Clock, SystemClock, shown};
 
 /// A node that was heard of so lately, in seconds, lives: it says something every ten.
 const LIVES_SECONDS: i64 = 60;
@@ -94,8 +94,8 @@ async fn forget(catalog: &Catalog, which: &Forget) -> anyhow::Result<()> {
     let node = nodes.iter().find(|node| node.name == which.name);
     let node = node.with_context(|| {
         format!(
-            "there is no node {:?}; `millrace nodes list` shows those there are",
-            which.name
+            "there is no node \"{}\"; `millrace nodes list` shows those there are",
+            shown(&which.name)
         )
     })?;
     if node.state != NodeState::Stopped {
@@ -111,11 +111,12 @@ async fn forget(catalog: &Catalog, which: &Forget) -> anyhow::Result<()> {
             bail!(
                 "node {} {lives}. If its log is lost or does not matter, say --yes: exports will not \
                  have what it had not shipped, and a backfill will once it has",
-                which.name
+                shown(&which.name)
             );
         }
     }
     catalog.forget_ingest_node(&which.name).await?;
-    crate::print(&format!("Exports wait no more for {}.", which.name));
+    let name = shown(&which.name);
+    crate::print(&format!("Exports wait no more for {name}."));
     Ok(())
 }

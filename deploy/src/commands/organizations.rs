@@ -6,6 +6,7 @@ use crate::open;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use millrace_catalog::{Actor, Catalog, FEATURES};
+use millrace_rows::shown;
 use uuid::Uuid;
 
 /// What to do with organizations.
@@ -116,13 +117,16 @@ async fn create(catalog: &Catalog, name: &str, owner: Option<&str>) -> anyhow::R
         .await?;
     crate::print(&format!(
         "Organization {} is there: {}",
-        organization.name, organization.id
+        shown(&organization.name),
+        organization.id
     ));
     for project in catalog.list_projects(Some(organization.id)).await? {
         let key = project.api_token.unwrap_or_default();
         crate::print(&format!(
-            "Its project {:?} has number {} and key {key}",
-            project.name, project.id
+            "Its project {:?} has number {} and key {}",
+            project.name,
+            project.id,
+            shown(&key)
         ));
     }
     if owner_id.is_none() {

@@ -9,10 +9,15 @@ use millrace_catalog::SecretKey;
 /// What to do with secrets.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Encrypt all of them with another key; restart the servers of this catalog afterwards
+    /// Encrypt all of them with another key; servers may run
     ///
-    /// Without secret_key a new key is made in the data folder. With it, give the new key first and
-    /// the one before behind it, with a comma between; run this; then take the old one out.
+    /// Without secret_key a new key is made in the data folder, and the servers on it use it at
+    /// once; servers on other folders with a copy of secret.key need a new copy. The key before
+    /// stays in the file until the next rotation: to be rid of one that others may know, rotate twice.
+    ///
+    /// With secret_key: first restart all servers of this catalog with the new key and the one
+    /// before behind it, with a comma between; then run this with the same; then take the old one
+    /// out of the setting. Exports wait at servers that have not got the new key yet.
     Rotate,
 }
 
@@ -22,15 +27,20 @@ pub enum Command {
 /// When a secret opens with no key, or the catalog or the key's file cannot be written.
 pub fn run(config: &Config, command: &Command) -> anyhow::Result<()> {
     let Command::Rotate = command;
-    match &config.secret_key {
-        Some(key) => reseal(config, key)?,
+    let next = match &config.secret_key {
+        Some(key) => {
+            reseal(config, key)?;
+            "Take the older keys out of secret_key where all servers have the new one."
+        }
         None => {
             // Before the key is another one.
             open::on_catalog(config, async |_| Ok(()))?;
             secret_key::rotate(&config.data_dir, |key| reseal(config, key))?;
+            "Servers on this data folder use it; give a copy of secret.key to those on others. \
+             The key before stays in it until the next rotation."
         }
-    }
-    crate::print("Restart the servers of this catalog: they know the key from before only.");
+    };
+    crate::print(next);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
-//! Lists on a terminal.
+//! Lists on a terminal. A row is a line, whatever its texts hold.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use millrace_rows::shown;
 
 /// Prints rows below their headings, or a sentence when there are none.
 pub fn print<const N: usize>(headings: [&str; N], rows: Vec<[String; N]>, empty: &str) {
@@ -13,6 +14,7 @@ pub fn print<const N: usize>(headings: [&str; N], rows: Vec<[String; N]>, empty:
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(headings);
-    table.add_rows(rows);
+    let rows = rows.into_iter();
+    table.add_rows(rows.map(|row| row.map(|cell| shown(&cell).into_owned())));
     crate::print(&table.trim_fmt());
 }

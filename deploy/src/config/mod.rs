@@ -5,27 +5,31 @@
 //! each. [`Settings`] is what was written, [`Config`] what it means; nobody re-checks later.
 
 mod addresses;
+mod admin_limits;
+mod choices;
+mod engine;
 mod file;
 mod settings;
 mod show;
 mod values;
 
+pub use choices::{AckSetting, LogFormat};
+pub use engine::Engine;
 pub use file::{FileError, Layers, load};
-pub use settings::{AckSetting, LogFormat, Settings};
+pub use settings::Settings;
 pub use show::show;
 
 use addresses::{nameserver, networks, plugin_catalogue, proxy_base_name, web_address};
 use anyhow::{Context, bail};
+use engine::engine_of;
 use ipnet::IpNet;
 use millrace_admin::mail::MailSettings;
 use millrace_admin::plugin_catalogue::CatalogueSource;
-use millrace_catalog::SecretKey;
-use millrace_clickhouse::Tls;
+use millrace_catalog::{CatalogLimits, SecretKey};
 use millrace_pipeline::Ack;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use url::Url;
 
 const DAY_SECONDS: u64 = 86_400;
 /// How the logs' default room is bounded on small disks: percent of the disk's size.
@@ -34,39 +38,9 @@ const LOG_DISK_PERCENT_MAX: u64 = 80;
 const LOG_BYTES_MAX_DEFAULT: u64 = 10 * 1024 * 1024 * 1024;
 /// Below this a log cannot hold two segments.
 const LOG_BYTES_MIN: u64 = 64 * 1024 * 1024;
-/// Below this the embedded ClickHouse has no room for its caches and one insert.
-const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 
-/// Where events are stored.
-#[derive(Clone, Debug)]
-pub enum Engine {
-    /// Our own child process.
-    Embedded {
-        /// The address it listens on; port 0 picks one.
-        listen: SocketAddr,
-        /// `libchdb.so`, when the user names it.
-        library: Option<PathBuf>,
-        /// The most memory it takes, in bytes.
-        memory_bytes_max: u64,
-        /// The user to insert and query as.
-        user: String,
-        /// That user's password; made at the first start when there is none.
-        password: Option<String>,
-    },
-    /// A server or cluster that is there already.
-    Server {
-        /// Its HTTP interface.
-        url: String,
-        /// Authorities that may vouch for it, where the URL begins with `https://`.
-        tls: Option<Tls>,
-        /// The user to insert as.
-        user: String,
-        /// The user's password.
-        password: String,
-        /// The cluster to create tables on.
-        cluster: Option<String>,
-    },
-}
+/// More threads than any machine has use for; each has connections and memory of its own.
+const WORKERS_MAX: usize = 1_024;
 
 /// The checked configuration.
 #[derive(Clone, Debug)]
@@ -91,6 +65,10 @@ pub struct Config {
     pub admin_requests_per_minute_max: u32,
     /// Requests that a personal key may make in an hour; 0: any number.
     pub admin_requests_per_hour_max: u32,
+    /// How many times as much all keys of a user together may make; 0: any number.
+    pub admin_requests_per_user_factor: u32,
+    /// How long entries of the activity log are kept; `None`: for ever.
+    pub activity_log_kept: Option<Duration>,
     /// When a request is answered.
     pub ack: Ack,
     /// The folder of the logs.
@@ -115,6 +93,8 @@ pub struct Config {
     pub proxy_base_name: String,
     /// The folder that exports to files stay in.
     pub export_root: Option<PathBuf>,
+    /// How much an organization may have.
+    pub limits: CatalogLimits,
     /// Batch exports that run at a time; 0: none.
     pub export_runs_max: usize,
     /// How long runs of batch exports are kept after their end; `None`: for ever.
@@ -123,8 +103,15 @@ pub struct Config {
     pub export_logs_kept: Option<Duration>,
     /// How long what events say of persons is kept once it was applied, in days.
     pub person_updates_kept_days: u32,
+    /// Distinct ids and groups of a project that may become known by what arrives within an hour;
+    /// `None`: any number.
+    pub new_distinct_ids_per_hour_max: Option<u64>,
+    /// Distinct ids that a person may have to become part of another one; `None`: any number.
+    pub merged_distinct_ids_max: Option<u64>,
     /// Whether exports may go to private networks.
     pub allow_private_destinations: bool,
+    /// Which log lines are written.
+    pub log_level: String,
     /// What secrets are encrypted with; `None`: a key of our own, in the data folder.
     pub secret_key: Option<SecretKey>,
 }
@@ -150,12 +137,15 @@ impl Config {
         let database_url = database_url(&settings, &data_dir)?;
         let workers = match settings.workers {
             Some(0) => bail!("workers is 0; give at least 1, or leave it out for one per core"),
+            Some(workers) if workers > WORKERS_MAX => bail!(
+                "workers is {workers}; give at most {WORKERS_MAX}, or leave it out for one per core"
+            ),
             Some(workers) => workers,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let mail = mail(&settings)?;
         Ok(Self {
-            engine: engine_of(&settings)?,
+            engine: engine_of(&settings, &data_dir)?,
             data_dir,
             ingest_addr: settings.ingest_addr,
             admin_addr: settings.admin_addr,
@@ -163,8 +153,10 @@ impl Config {
             database_url,
             public_url: web_address("public_url", settings.public_url)?,
             admin_public_url: web_address("admin_public_url", settings.admin_public_url)?,
-            admin_requests_per_minute_max: settings.admin_requests_per_minute_max,
-            admin_requests_per_hour_max: settings.admin_requests_per_hour_max,
+            admin_requests_per_minute_max: settings.admin.admin_requests_per_minute_max,
+            admin_requests_per_hour_max: settings.admin.admin_requests_per_hour_max,
+            admin_requests_per_user_factor: settings.admin.admin_requests_per_user_factor,
+            activity_log_kept: days(settings.admin.activity_log_kept_days),
             ack: settings.ack.into(),
             log_dir,
             log_bytes_max,
@@ -177,11 +169,20 @@ impl Config {
             plugin_catalogue: plugin_catalogue(settings.plugin_catalogue.as_deref())?,
             proxy_base_name: proxy_base_name(&settings.proxy_base_name)?,
             export_root: settings.export_root.as_deref().map(absolute).transpose()?,
+            limits: CatalogLimits {
+                batch_exports_max: settings.batch_exports_max,
+                plugins_max: settings.plugins_max,
+            },
             export_runs_max: settings.export_runs_max,
             export_runs_kept: days(settings.export_runs_kept_days),
             export_logs_kept: days(settings.export_logs_kept_days),
             person_updates_kept_days: settings.person_updates_kept_days,
+            new_distinct_ids_per_hour_max: Some(settings.new_distinct_ids_per_hour_max)
+                .filter(|count_max| *count_max > 0),
+            merged_distinct_ids_max: Some(settings.merged_distinct_ids_max)
+                .filter(|count_max| *count_max > 0),
             allow_private_destinations: settings.allow_private_destinations,
+            log_level: settings.log_level,
             secret_key: secret_key(settings.secret_key.as_deref())?,
         })
     }
@@ -206,87 +207,6 @@ fn database_url(settings: &Settings, data_dir: &Path) -> anyhow::Result<String> 
         );
     }
     Ok(url.clone())
-}
-
-fn engine_of(settings: &Settings) -> anyhow::Result<Engine> {
-    let Some(url) = &settings.clickhouse_url else {
-        must_make_sense(settings)?;
-        return Ok(Engine::Embedded {
-            listen: settings.clickhouse_addr,
-            library: settings.libchdb.clone(),
-            memory_bytes_max: settings.clickhouse_memory.as_u64(),
-            user: settings
-                .clickhouse_user
-                .clone()
-                .unwrap_or_else(|| "millrace".to_owned()),
-            password: settings.clickhouse_password.clone(),
-        });
-    };
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        bail!("clickhouse_url is {url:?}; give its HTTP interface, such as http://clickhouse:8123");
-    }
-    // What else may be in it is not printed: it is where passwords would be.
-    let parsed = Url::parse(url).context(
-        "clickhouse_url is no URL; give its HTTP interface, such as http://clickhouse:8123",
-    )?;
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        bail!(
-            "clickhouse_url has a user or a password in it; give them as clickhouse_user and clickhouse_password"
-        );
-    }
-    if parsed.query().is_some() || parsed.fragment().is_some() {
-        bail!("clickhouse_url has something behind its path; leave out what follows ? or #");
-    }
-    Ok(Engine::Server {
-        url: url.trim_end_matches('/').to_owned(),
-        tls: tls_of(url, settings.clickhouse_ca_file.as_deref())?,
-        user: settings
-            .clickhouse_user
-            .clone()
-            .unwrap_or_else(|| "default".to_owned()),
-        password: settings.clickhouse_password.clone().unwrap_or_default(),
-        cluster: settings.clickhouse_cluster.clone(),
-    })
-}
-
-/// Checks what is said of the embedded ClickHouse.
-fn must_make_sense(settings: &Settings) -> anyhow::Result<()> {
-    let memory = settings.clickhouse_memory;
-    if memory.as_u64() < CLICKHOUSE_BYTES_MIN {
-        bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");
-    }
-    if settings.clickhouse_password.as_deref() == Some("") {
-        bail!("clickhouse_password is empty; leave it out, and the first start makes one");
-    }
-    if settings.clickhouse_ca_file.is_some() {
-        bail!("clickhouse_ca_file is set and clickhouse_url is not; unset it");
-    }
-    if let Some(cluster) = &settings.clickhouse_cluster {
-        bail!(
-            "clickhouse_cluster is {cluster:?}, and the embedded ClickHouse is none; give the server of \
-             that cluster with clickhouse_url"
-        );
-    }
-    Ok(())
-}
-
-/// Reads the authorities, once: others need a restart.
-fn tls_of(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Option<Tls>> {
-    match (url.starts_with("https://"), ca_file) {
-        (false, None) => Ok(None),
-        (false, Some(_)) => bail!(
-            "clickhouse_ca_file is set and clickhouse_url begins with http://; begin it with https://, or unset the file"
-        ),
-        (true, Some(file)) => Tls::trusting(ca_file).map(Some).with_context(|| {
-            format!(
-                "clickhouse_ca_file is {}; give a PEM file with the certificate of the authority that vouches for ClickHouse",
-                file.display()
-            )
-        }),
-        (true, None) => Tls::trusting(None).map(Some).context(
-            "clickhouse_url begins with https://; install the system's ca-certificates, or name a PEM file with the authority in clickhouse_ca_file",
-        ),
-    }
 }
 
 fn mail(settings: &Settings) -> anyhow::Result<Option<MailSettings>> {

@@ -1,30 +1,13 @@
 //! The settings as the user writes them: flags, variables and keys of the file.
 
+use super::admin_limits::AdminLimits;
+use super::choices::{AckSetting, LogFormat};
 use super::values::{listen_address, log_filter, size};
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use millrace_clickhouse::InsertQuorum;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// When a request is answered with success.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum AckSetting {
-    /// On disk: survives a crash of the process and of the machine
-    Disk,
-    /// In ClickHouse: can be queried when the answer arrives
-    Clickhouse,
-    /// Queued only: a crash loses what was not yet on disk
-    Memory,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people
-    Human,
-    /// One JSON object a line
-    Json,
-}
 
 /// What can be set. Every flag is also a key of the file (with `_` for `-`) and a variable.
 #[derive(Args, Clone, Debug)]
@@ -91,8 +74,7 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub clickhouse_url: Option<String>,
-    /// PEM file with the authority of that server's certificate, for an https:// URL, in place of the
-    /// system's authorities
+    /// PEM file of the authority of an https:// server's certificate, instead of the system's
     #[arg(
         long,
         global = true,
@@ -125,6 +107,14 @@ pub struct Settings {
         value_name = "NAME"
     )]
     pub clickhouse_cluster: Option<String>,
+    /// Replicas that an insert must reach to count as stored: 2 or more, or `auto` for most
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_INSERT_QUORUM",
+        value_name = "REPLICAS"
+    )]
+    pub clickhouse_insert_quorum: Option<InsertQuorum>,
     /// Most memory that the embedded ClickHouse takes
     #[arg(
         long,
@@ -135,6 +125,24 @@ pub struct Settings {
         value_name = "SIZE"
     )]
     pub clickhouse_memory: ByteSize,
+    /// Folder that backups of the embedded ClickHouse are written to and read from;
+    /// <data dir>/clickhouse/backups by default
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_BACKUP_DIR",
+        value_name = "DIR"
+    )]
+    pub clickhouse_backup_dir: Option<PathBuf>,
+    /// Ways out of the embedded ClickHouse that its user may take, as in `s3,url`; none by default
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_CLICKHOUSE_SOURCES",
+        value_delimiter = ',',
+        value_name = "NAME,…"
+    )]
+    pub clickhouse_sources: Vec<String>,
     /// The engine's library, when it is not where `make run` puts it
     #[arg(long, global = true, env = "MILLRACE_LIBCHDB", value_name = "FILE")]
     pub libchdb: Option<PathBuf>,
@@ -158,24 +166,9 @@ pub struct Settings {
         value_name = "URL"
     )]
     pub admin_public_url: Option<String>,
-    /// Requests that a personal key may make in a minute; 0 for any number
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_ADMIN_REQUESTS_PER_MINUTE_MAX",
-        default_value_t = 480,
-        value_name = "N"
-    )]
-    pub admin_requests_per_minute_max: u32,
-    /// Requests that a personal key may make in an hour; 0 for any number
-    #[arg(
-        long,
-        global = true,
-        env = "MILLRACE_ADMIN_REQUESTS_PER_HOUR_MAX",
-        default_value_t = 4_800,
-        value_name = "N"
-    )]
-    pub admin_requests_per_hour_max: u32,
+    /// How much the organization API serves and keeps
+    #[command(flatten)]
+    pub admin: AdminLimits,
     /// SMTP server for invitations: smtp://host, smtp://user:password@host?tls=required, smtps://…
     #[arg(
         long,
@@ -221,7 +214,26 @@ pub struct Settings {
     /// Folder that exports to files stay in; without it there are no such exports
     #[arg(long, global = true, env = "MILLRACE_EXPORT_ROOT", value_name = "DIR")]
     pub export_root: Option<PathBuf>,
-    /// Batch exports that run at a time; 0: other processes run them
+    /// Batch exports that an organization may have; 0: any number
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_BATCH_EXPORTS_MAX",
+        value_name = "COUNT",
+        default_value_t = 200
+    )]
+    pub batch_exports_max: u64,
+    /// Plugins that an organization may have; 0: any number
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_PLUGINS_MAX",
+        value_name = "COUNT",
+        default_value_t = 500
+    )]
+    pub plugins_max: u64,
+    /// Batch exports that run at a time, half of them (at least one) of one organization; 0: other
+    /// processes run them
     #[arg(
         long,
         global = true,
@@ -258,6 +270,25 @@ pub struct Settings {
         default_value_t = 30
     )]
     pub person_updates_kept_days: u32,
+    /// Distinct ids and groups of a project that may become known by what arrives within an hour,
+    /// each of which is kept for good; 0: no limit
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_NEW_DISTINCT_IDS_PER_HOUR_MAX",
+        value_name = "N",
+        default_value_t = 1_000_000
+    )]
+    pub new_distinct_ids_per_hour_max: u64,
+    /// Distinct ids a person may have to become part of another by alias or merge; 0: no limit
+    #[arg(
+        long,
+        global = true,
+        env = "MILLRACE_MERGED_DISTINCT_IDS_MAX",
+        value_name = "N",
+        default_value_t = 10_000
+    )]
+    pub merged_distinct_ids_max: u64,
     /// Let exports, and the checks of proxy records, go to private networks, too
     #[arg(
         long,

@@ -56,6 +56,10 @@ fn in_effect(id: &str, config: &Config) -> Option<String> {
         "log_dir" => Some(config.log_dir.display().to_string()),
         "log_bytes_max" => Some(ByteSize::b(config.log_bytes_max).to_string()),
         "workers" => Some(config.workers.to_string()),
+        "clickhouse_backup_dir" => match &config.engine {
+            Engine::Embedded { backup_dir, .. } => Some(backup_dir.display().to_string()),
+            Engine::Server { .. } => None,
+        },
         "clickhouse_user" => Some(match &config.engine {
             Engine::Embedded { user, .. } | Engine::Server { user, .. } => user.clone(),
         }),

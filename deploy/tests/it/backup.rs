@@ -114,14 +114,37 @@ fn a_backup_under_load_has_each_batch_whole_or_not_at_all() {
     assert_eq!(new.query(torn), "0");
 }
 
+/// Places in which a backup of the server in `dir` is not made.
+fn nothing_is_made_where_no_backup_can_be(home: &Path, dir: &Path) {
+    let (file, link) = (home.join("file"), home.join("link"));
+    std::fs::write(&file, "").unwrap();
+    std::os::unix::fs::symlink(dir, &link).unwrap();
+    let table = [
+        (home.join("missing/copy"), "missing is not there, in which"),
+        (dir.to_owned(), "is there already; give a folder"),
+        (file.clone(), "is there already; give a folder"),
+        (file.join("copy"), "make it first"),
+        (dir.join("copy"), "which the server writes to"),
+        (dir.join("log/copy"), "which the server writes to"),
+        (link.join("copy"), "which the server writes to"),
+    ];
+    for (to, why) in table {
+        let is_there = to.exists();
+        assert_refused(&backup(dir, &to), why);
+        assert_eq!(to.exists(), is_there, "{}", to.display());
+    }
+    assert!(!home.join("missing").exists());
+}
+
 #[test]
 fn what_cannot_be_backed_up_or_restored_is_refused() {
     let home = TempDir::new().unwrap();
     let [dir, copy, new] = ["old", "copy", "new"].map(|name| home.path().join(name));
     let server = Server::start(&dir);
-    server.wait_for("EXISTS millrace.events", "1");
+    server.wait_for_tables();
     assert!(backup(&dir, &copy).status.success());
     assert_refused(&backup(&dir, &copy), "give a folder that is not there");
+    nothing_is_made_where_no_backup_can_be(home.path(), &dir);
     assert_refused(&restore(&copy, &dir), "name a new folder");
     assert_refused(
         &restore(&home.path().join("nothing"), &new),
@@ -146,4 +169,39 @@ fn what_cannot_be_backed_up_or_restored_is_refused() {
         &run(&[&args[..], &elsewhere].concat()),
         "with their own tools",
     );
+}
+
+#[test]
+fn what_killed_backups_have_left_goes_with_the_next_one_and_with_the_next_start() {
+    let home = TempDir::new().unwrap();
+    let [dir, copy] = ["server", "copy"].map(|name| home.path().join(name));
+    let part = dir
+        .join("clickhouse/backups")
+        .join("01234567-89ab-cdef-0123-456789abcdef.part");
+    let server = Server::start(&dir);
+    server.wait_for_tables();
+    std::fs::create_dir_all(part.join("data")).unwrap();
+    assert!(backup(&dir, &copy).status.success());
+    assert!(!part.exists());
+    assert!(server.stop().success());
+    std::fs::create_dir_all(part.join("data")).unwrap();
+    let server = Server::start(&dir);
+    server.wait_for_tables();
+    assert!(!part.exists());
+}
+
+#[test]
+fn a_folder_for_backups_that_cannot_be_used_keeps_nothing_else_from_working() {
+    let home = TempDir::new().unwrap();
+    let [dir, copy, file] = ["server", "copy", "file"].map(|name| home.path().join(name));
+    std::fs::write(&file, "").unwrap();
+    let setting = ["--clickhouse-backup-dir", file.to_str().unwrap()];
+    let server = Server::start_with(&dir, &setting);
+    server.capture(&event("kept"));
+    server.wait_for("SELECT count() FROM millrace.events", "1");
+    let [data_dir, to] = [&dir, &copy].map(|path| path.to_str().unwrap());
+    let args = ["backup", to, "--data-dir", data_dir];
+    let refused = run(&[&args[..], &setting].concat());
+    assert_refused(&refused, "name another with clickhouse_backup_dir");
+    assert!(!copy.exists());
 }

@@ -47,7 +47,8 @@ fn a_clickhouse_and_a_postgresql_are_backed_up_and_restored_as_the_runbook_says(
     let home = TempDir::new().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let [old_data, new_data] = [(); 2].map(|()| runtime.block_on(TestDatabase::postgres()));
-    let old_engine = Engine::start(&home.path().join("old-engine"), PASSWORD);
+    let backups = ["--clickhouse-backup-dir", home.path().to_str().unwrap()];
+    let old_engine = Engine::start_with(&home.path().join("old-engine"), PASSWORD, &backups);
     let old = serve(&home.path().join("old"), &old_engine, &old_data, KEY);
     let personal_key = old.credential("personal_api_key");
     let made = ask(&old, "POST", ORGANIZATIONS, &json!({"name": "Acme"}));
@@ -58,7 +59,7 @@ fn a_clickhouse_and_a_postgresql_are_backed_up_and_restored_as_the_runbook_says(
     run("backup parts", home.path(), &old_engine, &old_data);
     old.capture(&json!([{"event": "after", "distinct_id": "a"}]));
 
-    let new_engine = Engine::start(&home.path().join("new-engine"), PASSWORD);
+    let new_engine = Engine::start_with(&home.path().join("new-engine"), PASSWORD, &backups);
     run("restore parts", home.path(), &new_engine, &new_data);
     let new = serve(&home.path().join("new"), &new_engine, &new_data, KEY);
     let key = old.credential("project_api_key");

@@ -3,34 +3,26 @@
 use crate::readme::{block_of, output};
 use crate::server::Server;
 use crate::tidy::root;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The snippet as pages have it, in short: a stub that keeps what is called until the script is there.
-const SNIPPET: &str = r#"
-  !function (page, posthog) {
-    if (posthog.__SV) return
-    window.posthog = posthog
-    posthog._i = []
-    posthog.__SV = 1
-    posthog.init = function (key, config, name) {
-      var script = page.createElement('script')
-      script.async = true
-      script.crossOrigin = 'anonymous'
-      script.src = config.api_host + '/static/array.js'
-      page.getElementsByTagName('script')[0].before(script)
-      for (const method of ['capture', 'identify', 'captureException']) {
-        posthog[method] = function () { posthog.push([method].concat(Array.from(arguments))) }
-      }
-      posthog._i.push([key, config, name])
-    }
-  }(document, window.posthog || [])
-"#;
-
 /// Everything that a page may switch on by itself and Millrace stores.
-const EVERYTHING: &str = "capture_exceptions: true, capture_dead_clicks: true, enable_heatmaps: true, \
-    capture_performance: { web_vitals: true, network_timing: true }";
+const EVERYTHING: [(&str, bool); 3] = [
+    ("capture_exceptions", true),
+    ("capture_dead_clicks", true),
+    ("enable_heatmaps", true),
+];
+
+/// Options with everything switched on.
+fn everything(versions: &Value) -> Value {
+    let mut options = versions.clone();
+    for (name, value) in EVERYTHING {
+        options[name] = value.into();
+    }
+    options["capture_performance"] = json!({"web_vitals": true, "network_timing": true});
+    options
+}
 
 fn page(script: &str) -> String {
     format!(
@@ -39,15 +31,28 @@ fn page(script: &str) -> String {
     )
 }
 
-/// A page with the snippet as its head.
-fn with_snippet(server: &Server, config: &str) -> String {
-    let (host, key) = (
+/// A page that has PostHog's own snippet as its head, with another host and these options.
+fn with_snippet(server: &Server, options: &Value) -> String {
+    let mut node = clients("snippet.mjs");
+    node.args([
         server.credential("ingest_url"),
         server.credential("project_api_key"),
-    );
-    page(&format!(
-        "<script>{SNIPPET}\n  posthog.init('{key}', {{ api_host: '{host}', {config} }})\n</script>"
-    ))
+        options.to_string(),
+    ]);
+    let snippet = output(&mut node);
+    // Its script comes from the host, once PostHog's name for such hosts is replaced.
+    for part in ["-assets.i.posthog.com", "/static/array.js", "(stub)"] {
+        assert!(snippet.contains(part), "{part}: {snippet}");
+    }
+    page(&snippet)
+}
+
+/// A script of the folder of clients.
+fn clients(script: &str) -> Command {
+    let mut node = Command::new("node");
+    node.current_dir(root().join("load-tests/clients"))
+        .arg(script);
+    node
 }
 
 /// Opens a page, clicks its button and tells what the browser saw.
@@ -55,10 +60,8 @@ fn visit(html: &str) -> Value {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("page.html");
     std::fs::write(&file, html).unwrap();
-    let mut node = Command::new("node");
-    node.current_dir(root().join("load-tests/clients"))
-        .arg("visit.mjs")
-        .args([file.as_os_str(), "clicked".as_ref()]);
+    let mut node = clients("visit.mjs");
+    node.args([file.as_os_str(), "clicked".as_ref()]);
     let seen: Value = serde_json::from_str(&output(&mut node)).unwrap();
     assert_eq!(seen["console"], serde_json::json!([]), "{seen:#}");
     assert_eq!(seen["failed"], serde_json::json!([]), "{seen:#}");
@@ -91,21 +94,46 @@ fn the_html_of_the_readme_sends_events() {
 }
 
 #[test]
-fn the_snippet_sends_events_when_its_host_is_changed() {
+fn the_snippet_of_posthog_sends_events_when_its_host_is_changed() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
-    visit(&with_snippet(&server, ""));
-    server.wait_for(&stored("$pageview"), "1\tweb");
+    // What is called before the script is there waits in the snippet's stubs.
+    let early = "<script>
+        posthog.register({ plan: 'solo' })
+        posthog.identify('user 1')
+        posthog.people.set({ name: 'Ann' })
+        posthog.capture('early')
+    </script>";
+    let html = with_snippet(&server, &json!({}));
+    let seen = visit(&format!("{html}{early}"));
+    let scripts = seen["requests"].as_array().unwrap().iter();
+    let urls = scripts.map(|request| request["url"].as_str().unwrap());
+    let ours = server.credential("ingest_url");
+    assert!(
+        urls.clone()
+            .any(|url| url == format!("{ours}/static/array.js"))
+    );
+    // Nobody else is asked for anything but the page itself.
+    for url in urls {
+        let is_page = url.starts_with("http://127.0.0.1:") && url.ends_with('/');
+        assert!(is_page || url.starts_with(&ours), "{url}");
+    }
+    server.wait_for(&stored("$pageview"), "1\tweb\tsolo");
+    server.wait_for(&stored("early"), "1\tweb\tsolo");
     server.wait_for(&stored("clicked"), "1\tweb\tteam");
+    let person = "SELECT JSONExtractString(person_properties, 'name') \
+        FROM millrace.events_with_persons WHERE event = 'clicked' AND distinct_id = 'user 1'";
+    server.wait_for(person, "Ann");
 }
 
 #[test]
 fn what_a_page_switches_on_is_loaded_from_the_server() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
-    let failing = "<script>posthog.captureException(new Error('out of tea'))</script>";
-    for versions in ["", "strict_script_versioning: false, "] {
-        let html = with_snippet(&server, &format!("{versions}{EVERYTHING}"));
+    let failing = "<script>addEventListener('load', () => \
+        posthog.captureException(new Error('out of tea')))</script>";
+    for versions in [json!({}), json!({"strict_script_versioning": false})] {
+        let html = with_snippet(&server, &everything(&versions));
         let seen = visit(&format!("{html}{failing}"));
         let loaded = |name: &str| {
             let requests = seen["requests"].as_array().unwrap();

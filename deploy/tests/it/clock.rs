@@ -100,7 +100,7 @@ fn passes(server: &Server, name: &str, days: i32) {
     let table = "millrace.events WHERE event";
     server.wait_for(&format!("SELECT count() FROM {table} = '{name}'"), "1");
     for (column, days) in [("created_at", days.max(0)), ("timestamp", days)] {
-        // The test's own clock is right; the engine's jumps, too.
+        // The test's own clock is right, as is that of the engine, which gets nothing of our environment.
         let sql = format!("SELECT toUnixTimestamp({column}) FROM {table} = '{name}'");
         let stored: i64 = server.query(&sql).parse().unwrap();
         let expected = now_seconds() + i64::from(days) * 86_400;

@@ -1,16 +1,16 @@
 //! The operator's commands, as typed.
 
-use crate::server::{Server, eventually, run};
+use crate::server::{Server, eventually, millrace, run};
 use serde_json::json;
 use std::process::Output;
 use tempfile::TempDir;
 
-fn stdout(output: &Output) -> String {
+pub fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn command(dir: &TempDir, args: &[&str]) -> Output {
+pub fn command(dir: &TempDir, args: &[&str]) -> Output {
     run(&[args, &["--data-dir", dir.path().to_str().unwrap()]].concat())
 }
 
@@ -99,12 +99,55 @@ fn what_cannot_be_done_is_said_with_a_number() {
         (vec!["keys", "revoke", "phc_unknown"], 1, "no project key"),
         (vec!["organizations", "create", "--name", ""], 1, "1 to"),
         (vec!["keyz"], 64, "keys"),
+        (
+            vec!["rejected", "list", "--limit", "0"],
+            64,
+            "0 is not in 1..",
+        ),
+        (
+            vec!["rejected", "resend", "--set", "=ada"],
+            64,
+            "give FIELD=VALUE, such as distinct_id=ada",
+        ),
+        (
+            vec!["rejected", "resend", "--all", "--unsent"],
+            64,
+            "cannot be used with",
+        ),
     ];
     for (args, code, needle) in table {
         let output = command(&dir, &args);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
         assert!(text.contains(needle), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn the_usage_of_an_error_has_what_is_required_and_no_setting_that_was_given() {
+    let table = [
+        ("keys revoke", "Usage: millrace keys revoke [OPTIONS] <KEY>"),
+        (
+            "nodes forget",
+            "Usage: millrace nodes forget [OPTIONS] <NODE>",
+        ),
+        (
+            "organizations create",
+            "Usage: millrace organizations create [OPTIONS] --name <NAME>",
+        ),
+        ("keyz", "Usage: millrace [OPTIONS] [COMMAND]"),
+    ];
+    for (command, usage) in table {
+        let output = millrace()
+            .args(command.split(' '))
+            .args(["--data-dir", "x", "--log-level", "warn"])
+            .env("MILLRACE_GRACE_SECONDS", "5")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{command}: {text}");
+        let line = text.lines().find(|line| line.starts_with("Usage:"));
+        assert_eq!(line, Some(usage), "{command}: {text}");
     }
 }
 
@@ -125,78 +168,6 @@ fn organizations_are_created_and_listed() {
     ));
     assert!(made.contains("Acme") && made.contains("phc_"), "{made}");
     assert!(stdout(&command(&dir, &["organizations", "list"])).contains("Acme"));
-}
-
-#[test]
-fn refused_events_are_listed_shown_and_sent_again() {
-    let dir = TempDir::new().unwrap();
-    let server = Server::start(dir.path());
-    let key = server.credential("project_api_key");
-    let batch =
-        json!([{"event": "good", "distinct_id": "a"}, {"event": "lost", "properties": {"n": 1}}]);
-    let (status, answer) = server.post("/batch/", &json!({"api_key": key, "batch": batch}));
-    assert_eq!(
-        (status, &answer["rejected"][0]["code"]),
-        (200, &json!("missing_distinct_id")),
-        "{answer}"
-    );
-    server.wait_for("SELECT count() FROM millrace.rejected_events", "1");
-    assert!(stdout(&command(&dir, &["rejected", "list"])).contains("missing_distinct_id"));
-    let shown = stdout(&command(
-        &dir,
-        &["rejected", "show", "--code", "missing_distinct_id"],
-    ));
-    assert!(shown.contains(r#""lost""#), "{shown}");
-    assert_eq!(
-        command(&dir, &["rejected", "resend"]).status.code(),
-        Some(1),
-        "it is as wrong as before"
-    );
-    let unsent = |is_empty: bool| {
-        let listed = stdout(&command(
-            &dir,
-            &["rejected", "list", "--unsent", "--index", "1"],
-        ));
-        assert_eq!(
-            listed.contains("No event was refused"),
-            is_empty,
-            "{listed}"
-        );
-    };
-    unsent(false);
-    // Twice: the second time stores the same row again, which is folded.
-    for _ in 0..2 {
-        let args = [
-            "rejected",
-            "resend",
-            "--index",
-            "1",
-            "--set",
-            "distinct_id=ada",
-        ];
-        let sent = stdout(&command(&dir, &args));
-        assert!(sent.contains("1 accepted, 0 refused"), "{sent}");
-    }
-    server.wait_for(
-        "SELECT distinct_id, count() FROM millrace.events FINAL WHERE event = 'lost' GROUP BY 1",
-        "ada\t1",
-    );
-    unsent(true);
-    let listed = stdout(&command(&dir, &["rejected", "list", "--index", "1"]));
-    let sent_at = listed.lines().nth(1).unwrap().split_whitespace().last();
-    assert!(listed.contains("SENT AGAIN"), "{listed}");
-    assert!(sent_at.unwrap().ends_with('Z'), "{listed}");
-    let shown = stdout(&command(&dir, &["rejected", "show", "--index", "1"]));
-    assert!(
-        shown.contains(&format!("Sent again {}", sent_at.unwrap())),
-        "{shown}"
-    );
-    // It was refused again, and that is another row.
-    let other = stdout(&command(
-        &dir,
-        &["rejected", "list", "--index", "0", "--unsent"],
-    ));
-    assert!(other.contains("missing_distinct_id"), "{other}");
 }
 
 #[test]
@@ -226,6 +197,7 @@ fn events_of_deleted_projects_are_listed_and_then_purged() {
     let dir = TempDir::new().unwrap();
     let server = Server::start(dir.path());
     server.capture(&json!([{"event": "kept", "distinct_id": "a"}]));
+    server.wait_for_tables();
     server.wait_for("SELECT count() FROM millrace.events", "1");
     assert!(stdout(&command(&dir, &["purge"])).contains("No deleted project"));
     server.query(

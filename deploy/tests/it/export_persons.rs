@@ -1,5 +1,6 @@
 //! Exports of persons by the real binary: files have what `persons_current` has.
 
+use crate::export_runs::organization_folder;
 use crate::server::{Server, ask, eventually};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -103,7 +104,8 @@ fn files_of_persons_have_what_the_views_have() {
         ("Parquet", ("Parquet", "parquet")),
     ] {
         export(&server, format);
-        read_back(&server, &root.path().join(format), reader);
+        let folder = organization_folder(root.path());
+        read_back(&server, &folder.join(format), reader);
         let counts = format!(
             "SELECT (SELECT count() FROM millrace.back), (SELECT count() FROM ({EXPECTED})), \
              (SELECT count() FROM (SELECT * FROM millrace.back INTERSECT DISTINCT {EXPECTED}))"

@@ -4,7 +4,7 @@ use crate::admins::{Admins, Shared, Work};
 use crate::server::{Server, ask, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const ALL: &str = "/api/organizations/@current/batch_exports/";
@@ -16,7 +16,7 @@ const ROWS: u64 = 2_000;
 const SECRET_KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 
 /// Rows of the last hours, as if they had come then.
-fn store_past(server: &Server) {
+pub fn store_past(server: &Server) {
     let team_id = server.credential("team_id");
     server.wait_for("EXISTS TABLE millrace.events", "1");
     server.query(&format!(
@@ -62,6 +62,14 @@ fn completed(runs: &[Value]) -> usize {
     runs.iter()
         .filter(|run| run["status"] == "Completed")
         .count()
+}
+
+/// The folder of the only organization that exports to files.
+pub fn organization_folder(root: &Path) -> PathBuf {
+    let mut folders = std::fs::read_dir(root).unwrap();
+    let folder = folders.next().unwrap().unwrap().path();
+    assert!(folders.next().is_none());
+    folder
 }
 
 /// The numbers of the rows in all files, each with how often it is there.
@@ -120,11 +128,14 @@ fn the_past_is_exported_to_a_folder() {
     let done: Vec<_> = done.into_iter().filter(has_rows).collect();
     assert_eq!(completed(&done), WINDOWS as usize, "{done:?}");
     assert_eq!(rows(&done), WINDOWS * ROWS);
-    assert_eq!(exported(&root.path().join("out")), each_once());
+    assert_eq!(
+        exported(&organization_folder(root.path()).join("out")),
+        each_once()
+    );
     told(&server);
     let (_, logs) = ask(&server, "GET", &format!("{ALL}{id}/logs/"), &Value::Null);
     let lines = logs["results"].to_string();
-    assert!(lines.contains("rows in"), "{lines}");
+    assert!(lines.contains("Delivered 2,000 rows ("), "{lines}");
 }
 
 /// How that went is told to Prometheus.
@@ -207,5 +218,8 @@ fn another_process_goes_on_when_the_one_that_leads_is_killed() {
     ends.sort_unstable();
     ends.dedup();
     assert_eq!(ends.len(), done.len(), "a window is one run");
-    assert_eq!(exported(&root.path().join("out")), each_once());
+    assert_eq!(
+        exported(&organization_folder(root.path()).join("out")),
+        each_once()
+    );
 }

@@ -90,6 +90,10 @@ fn secrets_get_another_key() {
     let test = json!({ "batch_export": made["id"] });
     let (status, tested) = ask(&server, "POST", &format!("{ALL}test/"), &test);
     assert_eq!(status, 200, "{tested}");
+    // The key before opens what a server sealed with it meanwhile, until the next rotation.
+    let kept: Vec<&str> = after.lines().collect();
+    assert_eq!(kept.get(1..), Some(&[before.trim()][..]));
+    assert!(rotate().0);
     drop(server);
     std::fs::write(&path, before).unwrap();
     assert!(!rotate().0, "it is the wrong key");

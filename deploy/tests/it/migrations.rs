@@ -35,7 +35,8 @@ fn asked(server: &Server, source: &str) -> (String, String) {
 fn what_was_asked_for_is_listed_approved_and_rejected() {
     let dir = TempDir::new().unwrap();
     let server = Server::start_mode("admin", dir.path(), &[]);
-    assert!(told(&dir, &["list"]).contains("no such"));
+    assert!(told(&dir, &["list"]).contains("Nobody has asked"));
+    assert!(told(&dir, &["list", "--state", "rejected"]).contains("no such"));
     let (first, first_id) = asked(&server, "Amplitude");
     let (second, second_id) = asked(&server, "Mixpanel");
     let listed = told(&dir, &["list"]);

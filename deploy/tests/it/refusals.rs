@@ -56,6 +56,32 @@ fn a_missing_engine_is_named_with_its_setting() {
 }
 
 #[test]
+fn a_folder_in_place_of_the_engine_is_called_one() {
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("lib");
+    std::fs::create_dir(&folder).unwrap();
+    let output = refused(&dir, &["--libchdb", folder.to_str().unwrap()]);
+    let text = sentence(&output);
+    assert!(
+        text.contains("lib is a folder") && text.contains("lib/libchdb.so"),
+        "{text}"
+    );
+}
+
+#[test]
+fn who_cannot_have_the_data_folder_makes_no_folder_of_exports() {
+    let dir = TempDir::new().unwrap();
+    let (link, root) = (dir.path().join("data"), dir.path().join("exports"));
+    std::os::unix::fs::symlink("missing/data", &link).unwrap();
+    let exports = ["--export-root", root.to_str().unwrap()];
+    let output = with("serve", &link, &exports).output().unwrap();
+    let text = sentence(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("data folder"), "{text}");
+    assert!(!root.exists(), "{text}");
+}
+
+#[test]
 fn a_busy_port_is_named_with_its_flag() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap().to_string();
@@ -115,18 +141,27 @@ fn a_second_process_on_the_same_folder_is_refused() {
 }
 
 #[test]
-fn a_data_folder_that_is_a_file_is_named() {
+fn a_data_folder_that_is_a_file_or_below_one_is_named() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let file = file.to_str().unwrap();
-    let output = millrace()
-        .args(["serve", "--data-dir", file])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let text = sentence(&output);
-    assert!(text.contains(file) && text.contains("--data-dir"), "{text}");
+    for folder in [file, &format!("{file}/below"), "/dev/null/below"] {
+        for command in [&["serve"][..], &["rejected", "list"], &["keys", "list"]] {
+            let mut run = with(command[0], Path::new(folder), &[]);
+            if command.len() > 1 {
+                run = millrace();
+                run.args(command).args(["--data-dir", folder]);
+            }
+            let output = run.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{command:?}: {text}");
+            assert!(
+                text.contains(folder) && text.contains("--data-dir"),
+                "{command:?}: {text}"
+            );
+        }
+    }
 }
 
 #[test]

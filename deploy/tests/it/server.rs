@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test fails.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
+/// The table that is made last; operators' commands read it, too.
+pub const LAST_TABLE: &str = "rejected_events_resent";
+
 /// A number of a variable, for hours of what tests do for seconds.
 #[allow(clippy::disallowed_methods, reason = "how long to torture")]
 pub fn number(variable: &str, default: u64) -> u64 {
@@ -198,6 +201,12 @@ impl Server {
             std::thread::sleep(Duration::from_millis(50));
         }
         panic!("{sql} answers {last:?}, not {expected:?}, after {DEADLINE:?}");
+    }
+
+    /// Waits until all tables are there. They are made one after the other, and events are stored as soon
+    /// as theirs is.
+    pub fn wait_for_tables(&self) {
+        self.wait_for(&format!("EXISTS millrace.{LAST_TABLE}"), "1");
     }
 
     /// Asks it to stop and waits until it has.

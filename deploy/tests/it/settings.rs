@@ -117,6 +117,7 @@ fn secrets_are_not_shown() {
 fn values_that_make_no_sense_say_what_would() {
     let table = [
         (vec!["--workers", "0"], "at least 1"),
+        (vec!["--workers", "99999999"], "at most 1024"),
         (vec!["--log-bytes-max", "1KiB"], "64 MiB"),
         (vec!["--clickhouse-url", "clickhouse:9000"], "http://"),
         (vec!["--database-url", "mysql://h/d"], "postgres://"),
@@ -155,6 +156,17 @@ fn values_that_make_no_sense_say_what_would() {
         (vec!["--log-bytes-max", "lots"], "such as 2GiB"),
         (vec!["--clickhouse-password", ""], "leave it out"),
         (vec!["--clickhouse-cluster", "c"], "clickhouse_url"),
+        (vec!["--clickhouse-insert-quorum", "2"], "no replicas"),
+        (vec!["--clickhouse-insert-quorum", "1"], "more than half"),
+        (
+            vec![
+                "--clickhouse-insert-quorum",
+                "auto",
+                "--clickhouse-url",
+                "http://h:8123",
+            ],
+            "clickhouse_cluster is not set",
+        ),
         (vec!["--public-url", "events.example.com"], "https://"),
         (vec!["--admin-public-url", "api.example.com"], "https://"),
     ];

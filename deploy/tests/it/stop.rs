@@ -67,6 +67,36 @@ fn a_server_that_is_still_starting_stops_when_asked() {
 }
 
 #[test]
+fn a_server_that_still_reads_its_log_says_so_and_stops_at_once_when_asked() {
+    let dir = TempDir::new().unwrap();
+    let log = dir.path().join("stderr");
+    let data_dir = dir.path().join("data");
+    let [ingest, health] = [free_address(), free_address()].map(|address| address.to_string());
+    let mut child = on_addresses("serve", &data_dir, &ingest, &health)
+        .env("MILLRACE_FAIL_POINT", "recovery-read:1+stays")
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut stream = eventually("a listener", || TcpStream::connect(&ingest).ok());
+    let head = "POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("\r\nretry-after: "), "{answer}");
+    assert!(answer.contains(r#""code":"starting""#), "{answer}");
+    let (status, text) = get(&format!("http://{health}/_health/ready"), &[]);
+    assert_eq!(status, 503, "{text}");
+    assert!(text.contains("the log is still being read"), "{text}");
+    assert_eq!(get(&format!("http://{health}/_health/live"), &[]).0, 200);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = eventually("the server's end", || child.try_wait().unwrap());
+    assert!(status.success(), "{status}");
+    assert_eq!(warnings(&log), "");
+}
+
+#[test]
 fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
     let dir = TempDir::new().unwrap();
     let data_dir = dir.path().join("data");
@@ -81,13 +111,17 @@ fn a_request_to_a_server_whose_engine_does_not_come_up_is_finished() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let mut stream = eventually("a listener", || TcpStream::connect(&ingest).ok());
+    let ready = format!("http://{health}/_health/ready");
+    eventually("a server that takes events", || {
+        let listens = TcpStream::connect(&health).is_ok();
+        (listens && get(&ready, &[]).0 == 200).then_some(())
+    });
+    let mut stream = TcpStream::connect(&ingest).unwrap();
     let body = json!({"api_key": key, "batch": [{"event": "slow", "distinct_id": "me"}]});
     let (body, length) = (body.to_string(), body.to_string().len());
     let head = format!("POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    let ready = format!("http://{health}/_health/ready");
     eventually("the beginning of the end", || {
         let (status, text) = get(&ready, &[]);
         (status == 503 && text.contains("shutdown")).then_some(())

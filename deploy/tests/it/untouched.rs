@@ -9,7 +9,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 /// All commands but those that are servers, with what they need; `FOLDER` is the one that they read.
-const COMMANDS: [&str; 32] = [
+pub const COMMANDS: [&str; 32] = [
     "migrate",
     "config",
     "serve --print-credentials",

@@ -1,17 +1,24 @@
 //! Brotli.
+//!
+//! A decoder gives nothing out before its window is full, and copies that take no bit can fill any window: 60 bytes
+//! are 16 MiB of work. Here no window is larger than what may come out takes. What a smaller one forgets is missed
+//! only behind that limit, where nobody reads on.
 
 use crate::decoder::{DecodeError, grown, lengthen};
-use std::io::Read;
+use brotli::enc::StandardAlloc;
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 
-/// Bytes the decoder takes from the input at a time.
-const INPUT_BYTES: usize = 4 << 10;
+/// Bits of the smallest window of the standard.
+const WINDOW_BITS_MIN: u32 = 10;
+/// Bits of the largest.
+const WINDOW_BITS_MAX: u32 = 24;
 
 /// Appends what `body` decodes to.
 pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), DecodeError> {
     if body.is_empty() {
         return Err(DecodeError::broken("The brotli body is empty."));
     }
-    let mut reader = brotli::Decompressor::new(body, INPUT_BYTES);
+    let mut stream = Stream::of(body, bytes_max);
     let mut filled = 0;
     loop {
         if filled == out.len() {
@@ -19,11 +26,14 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
             let len = grown(out.len(), bytes_max.saturating_add(1)).ok_or(DecodeError::TooLarge)?;
             lengthen(out, filled, len, bytes_max);
         }
-        let room = out.get_mut(filled..).unwrap_or_default();
-        match reader.read(room) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(_) => {
+        let (result, written) = stream.write(out.get_mut(filled..).unwrap_or_default());
+        filled += written;
+        match result {
+            BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::ResultSuccess if stream.is_read() => break,
+            // Behind the limit the window is too small to judge.
+            _ if filled > bytes_max => break,
+            _ => {
                 return Err(DecodeError::broken(
                     "The body is not valid brotli data, or is cut short.",
                 ));
@@ -37,3 +47,68 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
         Ok(())
     }
 }
+
+/// A stream that is decoded.
+struct Stream<'a> {
+    body: &'a [u8],
+    taken: usize,
+    state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+}
+
+impl<'a> Stream<'a> {
+    /// One of which no more than so many bytes mean something.
+    fn of(body: &'a [u8], bytes_max: usize) -> Self {
+        let alloc = StandardAlloc::default();
+        let mut stream = Self {
+            body,
+            taken: 0,
+            state: BrotliState::new(alloc, alloc, alloc),
+        };
+        // Windows of a gigabyte are no part of the standard.
+        stream.state.large_window = false;
+        // The first byte says how large the window is, and no buffer is made before the next.
+        let first = body.get(..1).unwrap_or_default();
+        stream.step(first, &mut []);
+        // How far copies may reach back is left as it is: that much comes out before the buffer goes round.
+        let window_bits = &mut stream.state.window_bits;
+        *window_bits = (*window_bits).min(window_bits_of(bytes_max));
+        stream
+    }
+
+    /// Writes what comes next.
+    fn write(&mut self, room: &mut [u8]) -> (BrotliResult, usize) {
+        self.step(self.body, room)
+    }
+
+    fn step(&mut self, input: &[u8], room: &mut [u8]) -> (BrotliResult, usize) {
+        let mut input_bytes = input.len().saturating_sub(self.taken);
+        let (mut room_bytes, mut written, mut all) = (room.len(), 0, 0);
+        let result = BrotliDecompressStream(
+            &mut input_bytes,
+            &mut self.taken,
+            input,
+            &mut room_bytes,
+            &mut written,
+            room,
+            &mut all,
+            &mut self.state,
+        );
+        (result, written)
+    }
+
+    /// Whether nothing is left of the body.
+    const fn is_read(&self) -> bool {
+        self.taken == self.body.len()
+    }
+}
+
+/// Bits of the smallest window that has room for one byte more than that.
+fn window_bits_of(bytes_max: usize) -> u32 {
+    let fits = |bits: &u32| bytes_max >> bits == 0;
+    (WINDOW_BITS_MIN..WINDOW_BITS_MAX)
+        .find(fits)
+        .unwrap_or(WINDOW_BITS_MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,12 @@ impl Encoding {
         found.map(|(_, encoding)| *encoding)
     }
 
+    /// Whether a byte that comes out of it costs several times as much as of others.
+    #[must_use]
+    pub const fn is_slow(self) -> bool {
+        matches!(self, Self::Brotli | Self::Lz64)
+    }
+
     /// The encoding that a body's first bytes give away; none of them can begin a JSON text.
     #[must_use]
     pub fn of_magic(body: &[u8]) -> Self {
@@ -110,23 +116,14 @@ impl DecodeError {
     }
 }
 
-impl From<DecodeError> for ApiError {
-    fn from(error: DecodeError) -> Self {
-        match error {
-            DecodeError::Broken(detail) => Self::new(
-                StatusCode::BAD_REQUEST,
-                ErrorType::InvalidRequest,
-                "invalid_encoding",
-                detail,
-            ),
-            DecodeError::TooLarge => Self::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                ErrorType::InvalidRequest,
-                "payload_too_large",
-                "The body is too large after decompression. Send fewer events per request.",
-            ),
-        }
-    }
+/// 400 for a body that is not what it says.
+pub(crate) fn invalid_encoding(detail: Cow<'static, str>) -> ApiError {
+    ApiError::new(
+        StatusCode::BAD_REQUEST,
+        ErrorType::InvalidRequest,
+        "invalid_encoding",
+        detail,
+    )
 }
 
 /// One core's decoders; their tables are reused.
@@ -179,7 +176,7 @@ impl Decoder {
 
 /// Past this size a buffer is made as large as it may become: growing copies, and while it does, both
 /// buffers are there.
-const LARGE_BYTES: usize = 4 << 20;
+pub(crate) const LARGE_BYTES: usize = 4 << 20;
 
 /// The next size to try when `len` bytes were not enough; `None` at the limit.
 pub(crate) fn grown(len: usize, bytes_max: usize) -> Option<usize> {

@@ -2,10 +2,11 @@
 //!
 //! libdeflate inflates a whole member in one call into a buffer that must be large enough, at
 //! about twice zlib's speed. The buffer's first size is what the gzip trailer says, capped by
-//! what the input could plausibly hold; when that was too small, the next try is four times as
+//! what the input could plausibly hold; when that was too small, the next try is eight times as
 //! large, up to the limit.
 
-use crate::decoder::{DecodeError, grown, lengthen};
+use crate::decoder::{DecodeError, LARGE_BYTES, lengthen};
+use crate::keys::has_zlib_header;
 use libdeflater::{Crc, DecompressionError, Decompressor};
 use memchr::memmem;
 
@@ -50,11 +51,10 @@ impl Inflater {
                 _ => return Err(DecodeError::broken("The gzip body is cut short.")),
             };
             // One byte more than said tells an honest trailer from a lie without another try.
-            let hint = hint
-                .saturating_add(1)
-                .min(rest.len().saturating_mul(RATIO_GUESS));
+            let said = hint.saturating_add(1);
+            let hints = [said.min(rest.len().saturating_mul(RATIO_GUESS)), said];
             let start = filled;
-            filled += self.inflate(Wrapper::Gzip, rest, out, start, hint, bytes_max)?;
+            filled += self.inflate(Wrapper::Gzip, rest, out, start, hints, bytes_max)?;
             let member = out.get(start..filled).unwrap_or_default();
             match after_member(rest, member) {
                 [] => break,
@@ -72,23 +72,21 @@ impl Inflater {
         out: &mut Vec<u8>,
         bytes_max: usize,
     ) -> Result<(), DecodeError> {
-        let hint = body.len().saturating_mul(RATIO_GUESS);
-        if let [first, second, ..] = body
-            && first & 0x0f == 8
-            && u16::from_be_bytes([*first, *second]).is_multiple_of(31)
-        {
-            match self.inflate(Wrapper::Zlib, body, out, 0, hint, bytes_max) {
-                // A bare stream may begin like a zlib header by chance.
+        let hints = [body.len().saturating_mul(RATIO_GUESS), 0];
+        if has_zlib_header(body) {
+            match self.inflate(Wrapper::Zlib, body, out, 0, hints, bytes_max) {
+                // It was none.
                 Err(DecodeError::Broken(_)) => {}
                 done => return done.map(|written| out.truncate(written)),
             }
         }
-        let written = self.inflate(Wrapper::Bare, body, out, 0, hint, bytes_max)?;
+        let written = self.inflate(Wrapper::Bare, body, out, 0, hints, bytes_max)?;
         out.truncate(written);
         Ok(())
     }
 
-    /// Writes what `input` inflates to into `out` from `start` on; returns how many bytes. `out` is
+    /// Writes what `input` inflates to into `out` from `start` on; returns how many bytes. The first two rooms that are
+    /// tried are given. `out` is
     /// grown as needed, to `bytes_max` at most, and never cut: what was filled with zeros once need
     /// not be again, of which a body of a million empty members would make a bomb.
     fn inflate(
@@ -97,11 +95,11 @@ impl Inflater {
         input: &[u8],
         out: &mut Vec<u8>,
         start: usize,
-        hint: usize,
+        [first, mut second]: [usize; 2],
         bytes_max: usize,
     ) -> Result<usize, DecodeError> {
         let room_max = bytes_max.saturating_sub(start);
-        let mut room = hint.max(256).min(room_max);
+        let mut room = first.max(256).min(room_max);
         loop {
             if out.len() < start + room {
                 lengthen(out, start, start + room, bytes_max);
@@ -121,11 +119,23 @@ impl Inflater {
                     ));
                 }
                 Err(DecompressionError::InsufficientSpace) => {
-                    room = grown(room, room_max).ok_or(DecodeError::TooLarge)?;
+                    let larger = next_try(room, room_max).ok_or(DecodeError::TooLarge)?;
+                    let said = std::mem::take(&mut second).min(room_max);
+                    room = if said > room { said } else { larger };
                 }
             }
         }
     }
+}
+
+/// The room to try when so much was not enough; nothing at the limit. All is inflated again, so tries are few; and
+/// what is not needed is filled with zeros, so they are not too large.
+fn next_try(room: usize, room_max: usize) -> Option<usize> {
+    let next = match room {
+        LARGE_BYTES.. => room_max,
+        _ => room.saturating_mul(8).max(64 << 10).min(room_max),
+    };
+    (room < room_max).then_some(next)
 }
 
 /// What follows the gzip member that `rest` begins with and that inflated to `member`.

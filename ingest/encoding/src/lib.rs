@@ -6,6 +6,8 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `unwrap` | [`Unwrapper`]: which encodings a body has, one inside the other |
+//! | `expansion` | [`Expansion`]: how much a body may decode to |
+//! | `keys` | project keys in what is too large to be decoded for nobody |
 //! | `form` | the field of a form that is the payload |
 //! | `multipart` | [`Boundary`]: one event in parts |
 //! | `decoder` | [`Encoding`], and [`Decoder`], which takes one off |
@@ -19,17 +21,23 @@ mod brotli;
 mod buffers;
 mod decoder;
 mod deflate;
+mod expansion;
 mod form;
+mod keys;
 mod lz64;
 mod multipart;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod unwrap;
 mod zstd;
 
 pub use buffers::{Buffers, Whole};
 pub use decoder::{DecodeError, Decoder, Encoding};
+pub use expansion::{Expansion, ON_CORE_BYTES_MAX, Room};
 pub use form::unescaped;
+pub use keys::{key_behind, keys_in};
 pub use multipart::Boundary;
-pub use unwrap::{Hints, Unwrapper};
+pub use unwrap::{Encoded, Hints, UnwrapError, Unwrapper};
 
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,12 @@ const UNITS_MAX: usize = 24 << 20;
 pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), DecodeError> {
     let mut bits = Bits::new(standard_alphabet(body));
     let broken = || DecodeError::broken("The body is not valid LZString base64.");
-    let units = words(&mut bits, bytes_max.min(UNITS_MAX))?.ok_or_else(broken)?;
+    let mut units = Vec::new();
+    let ended = words(&mut bits, &mut units, bytes_max.min(UNITS_MAX));
+    if ended == Ok(false) {
+        return Err(broken());
+    }
+    // What is too large is written as far as it may be: keys are looked for in it.
     for unit in char::decode_utf16(units) {
         if out.len() > bytes_max {
             return Err(DecodeError::TooLarge);
@@ -44,7 +49,7 @@ pub fn decode(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Result<(), De
     if out.len() > bytes_max {
         Err(DecodeError::TooLarge)
     } else {
-        Ok(())
+        ended.map(drop)
     }
 }
 
@@ -55,12 +60,12 @@ struct Word {
     len: u32,
 }
 
-/// The UTF-16 units; `None` when the input is broken.
+/// Appends the UTF-16 units; false when the input is broken.
 fn words(
     bits: &mut Bits<impl Iterator<Item = u8>>,
+    out: &mut Vec<u16>,
     units_max: usize,
-) -> Result<Option<Vec<u16>>, DecodeError> {
-    let mut out: Vec<u16> = Vec::new();
+) -> Result<bool, DecodeError> {
     // The first three codes are not words.
     let mut dictionary = vec![Word { start: 0, len: 0 }; 3];
     let mut code_bits = START_BITS;
@@ -68,14 +73,14 @@ fn words(
     let mut previous: Option<Word> = None;
     loop {
         let Some(code) = bits.take(code_bits) else {
-            return Ok(None);
+            return Ok(false);
         };
         let start = u32::try_from(out.len()).map_err(|_| DecodeError::TooLarge)?;
         let word = match (code, previous) {
-            (2, _) => return Ok(Some(out)),
+            (2, _) => return Ok(true),
             (0 | 1, _) => {
                 let Some(unit) = bits.take(8 << code) else {
-                    return Ok(None);
+                    return Ok(false);
                 };
                 out.push(u16::try_from(unit).unwrap_or(u16::MAX));
                 let word = Word { start, len: 1 };
@@ -83,7 +88,7 @@ fn words(
                 count_code(&mut codes_left, &mut code_bits);
                 word
             }
-            (_, None) => return Ok(None),
+            (_, None) => return Ok(false),
             (code, Some(before)) => {
                 let source = match dictionary.get(code as usize) {
                     Some(known) => *known,
@@ -92,12 +97,12 @@ fn words(
                         start: before.start,
                         len: before.len + 1,
                     },
-                    None => return Ok(None),
+                    None => return Ok(false),
                 };
                 if out.len() + source.len as usize > units_max {
                     return Err(DecodeError::TooLarge);
                 }
-                repeat(&mut out, source);
+                repeat(out, source);
                 Word {
                     start,
                     len: source.len,

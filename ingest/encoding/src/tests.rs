@@ -127,6 +127,30 @@ fn every_encoding_stops_at_the_limit_and_not_before() {
 }
 
 #[test]
+fn keys_are_found_in_what_is_too_large_wherever_they_are() {
+    let key = b"\"api_key\":\"phc_a\"";
+    let filled = |bytes: usize| vec![b'a'; bytes];
+    // Also where a chunk ends within the key, or its name.
+    let places = [0, 10, 32_760, 32_768 - 16, 32_768 - 3, LIMIT / 2];
+    for (encoding, encode) in ENCODERS {
+        if encoding == Encoding::Base64 {
+            continue;
+        }
+        for before in places {
+            let body = encode(&[&filled(before), &key[..], &filled(LIMIT / 2)].concat());
+            assert_eq!(
+                keys_in(encoding, &body, LIMIT),
+                ["phc_a"],
+                "{encoding:?}, {before}"
+            );
+        }
+        let body = encode(&[&filled(LIMIT), &key[..]].concat());
+        assert!(keys_in(encoding, &body, LIMIT).is_empty(), "{encoding:?}");
+        assert!(keys_in(encoding, &body[..body.len() / 2], LIMIT).is_empty());
+    }
+}
+
+#[test]
 fn a_body_cut_short_is_broken() {
     let plain: Vec<u8> = (0..5_000_u32).map(|n| b'a' + (n * n % 23) as u8).collect();
     for (encoding, encode) in ENCODERS {

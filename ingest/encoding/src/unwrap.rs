@@ -1,6 +1,9 @@
 //! Which encodings a body has, one inside the other.
 
-use crate::{Buffers, Decoder, Encoding, Whole, form};
+use crate::decoder::invalid_encoding;
+use crate::expansion::ON_CORE_SLOW_SENT_BYTES_MAX;
+use crate::keys::keys_of;
+use crate::{Buffers, DecodeError, Decoder, Encoding, Room, Whole, form};
 use http::StatusCode;
 use millrace_parse::{ApiError, ErrorType};
 use std::cell::RefCell;
@@ -16,6 +19,48 @@ pub struct Hints {
     pub form: bool,
 }
 
+impl Hints {
+    /// Whether there may be anything to take off.
+    #[must_use]
+    pub fn may_be_encoded(&self, sent: &[u8]) -> bool {
+        let named = [self.content_encoding, self.compression];
+        self.form || named != [Encoding::Identity; 2] || is_compressed(sent)
+    }
+
+    /// Whether a body of so many bytes is not to be decoded on a core, as its encoding takes long.
+    #[must_use]
+    pub fn may_take_long(&self, sent_bytes: usize) -> bool {
+        let named = [self.content_encoding, self.compression];
+        named.iter().any(|encoding| encoding.is_slow()) && sent_bytes > ON_CORE_SLOW_SENT_BYTES_MAX
+    }
+}
+
+/// Why a payload is not what it was encoded from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnwrapError {
+    /// It cannot be decoded, is not there, or its encoding is not taken.
+    Refused(ApiError),
+    /// More than [`Unwrapper::room`] would come out.
+    TooLarge(Encoded),
+}
+
+/// What turned out to be too large to be decoded, for [`keys_in`](crate::keys_in).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// How it is encoded.
+    pub encoding: Encoding,
+    /// The bytes, unless they are those that were sent.
+    pub inner: Option<Vec<u8>>,
+    /// Project keys in as much of it as was decoded.
+    pub keys: Vec<String>,
+}
+
+impl From<ApiError> for UnwrapError {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
 /// Takes a payload's encodings off.
 #[derive(Clone, Copy, Debug)]
 pub struct Unwrapper<'a> {
@@ -23,51 +68,53 @@ pub struct Unwrapper<'a> {
     pub buffers: &'a Buffers,
     /// The core's decoders.
     pub decoder: &'a RefCell<Decoder>,
-    /// Bytes that a payload may have after any step.
-    pub bytes_max: usize,
+    /// Bytes that may come out of any step.
+    pub room: Room,
 }
 
 impl Unwrapper<'_> {
-    /// A whole body: compressed, a form, both, or neither.
+    /// A whole body: compressed, a form, both, or neither. `None` if it is as it was meant.
     ///
     /// # Errors
     ///
-    /// 400 for what cannot be decoded or is not there, 413 for what grows too large, 415 for an
-    /// encoding that a form names and we do not take.
-    pub fn body(self, sent: Whole, hints: Hints) -> Result<Whole, ApiError> {
+    /// 400 for what cannot be decoded or is not there, 415 for an encoding that a form names and we do
+    /// not take, and what grows too large.
+    pub fn body(self, sent: &[u8], hints: Hints) -> Result<Option<Whole>, UnwrapError> {
         // A form's encodings are its field's, not the body's; its body may be compressed besides.
-        let compression = if hints.form && !is_compressed(&sent) {
+        let compression = if hints.form && !is_compressed(sent) {
             Encoding::Identity
         } else {
             hints.compression
         };
         let encoding = match (hints.content_encoding, compression) {
-            (Encoding::Identity, Encoding::Identity) => Encoding::of_magic(&sent),
+            (Encoding::Identity, Encoding::Identity) => Encoding::of_magic(sent),
             // A text that begins like JSON is none of these; some SDKs promise them all the same.
-            (Encoding::Identity, Encoding::Base64 | Encoding::Lz64) if !form::is_form(&sent) => {
+            (Encoding::Identity, Encoding::Base64 | Encoding::Lz64) if !form::is_form(sent) => {
                 Encoding::Identity
             }
             (Encoding::Identity, Encoding::Base64 | Encoding::Lz64)
                 if sent.starts_with(b"data=") =>
             {
-                return self.form(&sent, hints.compression);
+                return self.form(sent, hints.compression);
             }
             (Encoding::Identity, named) | (named, _) => named,
         };
-        let mut json = self.step(encoding, sent)?;
-        if encoding == Encoding::Base64 {
-            json = self.unwrap_magic(json)?;
-        }
-        if hints.form && form::is_form(&json) {
-            return self.form(&json, hints.compression);
+        let json = self.steps(encoding, sent)?;
+        let text = json.as_deref().unwrap_or(sent);
+        if hints.form && form::is_form(text) {
+            let data = self.form(text, hints.compression);
+            if let Some(json) = json {
+                json.recycle(self.buffers);
+            }
+            return data;
         }
         Ok(json)
     }
 
     /// A form's field `data`.
-    fn form(self, body: &[u8], hint: Encoding) -> Result<Whole, ApiError> {
+    fn form(self, body: &[u8], hint: Encoding) -> Result<Option<Whole>, UnwrapError> {
         if body.is_empty() {
-            return Err(Self::empty_body());
+            return Err(Self::empty_body().into());
         }
         let form = form::read(body).ok_or_else(|| {
             ApiError::new(
@@ -81,43 +128,77 @@ impl Unwrapper<'_> {
             Some(name) => Encoding::named(Some(name))?,
             None => hint,
         };
-        self.data(&form.data, hint)
+        let json = self.data(&form.data, hint).map_err(|error| match error {
+            UnwrapError::TooLarge(encoded) if encoded.inner.is_none() => {
+                UnwrapError::TooLarge(Encoded {
+                    inner: Some(form.data.to_vec()),
+                    ..encoded
+                })
+            }
+            other => other,
+        })?;
+        Ok(Some(json.unwrap_or_else(|| self.copy(&form.data))))
     }
 
-    /// The value of `data`: JSON, base64 or LZString.
+    /// The value of `data`: JSON, base64 or LZString. `None` if it is as it was meant.
     ///
     /// # Errors
     ///
-    /// 400 for what cannot be decoded, 413 for what grows too large.
-    pub fn data(self, data: &[u8], hint: Encoding) -> Result<Whole, ApiError> {
-        let mut copy = self.buffers.take();
-        copy.extend_from_slice(data);
-        let encoding = form::encoding_of_data(data, hint);
-        let json = self.step(encoding, Whole::Buffer(copy))?;
-        if encoding == Encoding::Base64 {
-            self.unwrap_magic(json)
-        } else {
-            Ok(json)
-        }
+    /// 400 for what cannot be decoded, and what grows too large.
+    pub fn data(self, data: &[u8], hint: Encoding) -> Result<Option<Whole>, UnwrapError> {
+        self.steps(form::encoding_of_data(data, hint), data)
     }
 
-    /// Base64 may hold something compressed, which shows by its first bytes.
-    fn unwrap_magic(self, decoded: Whole) -> Result<Whole, ApiError> {
-        let encoding = Encoding::of_magic(&decoded);
-        self.step(encoding, decoded)
+    /// Takes an encoding off, and what is inside of base64, which shows by its first bytes.
+    fn steps(self, encoding: Encoding, sent: &[u8]) -> Result<Option<Whole>, UnwrapError> {
+        let Some(decoded) = self.step(encoding, sent)? else {
+            return Ok(None);
+        };
+        if encoding != Encoding::Base64 {
+            return Ok(Some(decoded));
+        }
+        match self.step(Encoding::of_magic(&decoded), &decoded) {
+            Ok(None) => Ok(Some(decoded)),
+            Ok(Some(inner)) => {
+                decoded.recycle(self.buffers);
+                Ok(Some(inner))
+            }
+            Err(UnwrapError::TooLarge(encoded)) => {
+                let inner = Some(decoded.to_vec());
+                Err(UnwrapError::TooLarge(Encoded { inner, ..encoded }))
+            }
+            Err(refused) => Err(refused),
+        }
     }
 
     /// Takes one encoding off.
-    fn step(self, encoding: Encoding, sent: Whole) -> Result<Whole, ApiError> {
-        if encoding == Encoding::Identity && sent.len() <= self.bytes_max {
-            return Ok(sent);
+    fn step(self, encoding: Encoding, sent: &[u8]) -> Result<Option<Whole>, UnwrapError> {
+        if encoding == Encoding::Identity {
+            return Ok(None);
         }
         let mut out = self.buffers.take();
-        self.decoder
-            .borrow_mut()
-            .decode(encoding, &sent, &mut out, self.bytes_max)?;
-        sent.recycle(self.buffers);
-        Ok(Whole::Buffer(out))
+        let mut decoder = self.decoder.borrow_mut();
+        match decoder.decode(encoding, sent, &mut out, self.room.of(encoding)) {
+            Ok(()) => Ok(Some(Whole::Buffer(out))),
+            Err(error) => {
+                let error = match error {
+                    DecodeError::Broken(detail) => invalid_encoding(detail).into(),
+                    DecodeError::TooLarge => UnwrapError::TooLarge(Encoded {
+                        encoding,
+                        inner: None,
+                        keys: keys_of(&out),
+                    }),
+                };
+                self.buffers.put(out);
+                Err(error)
+            }
+        }
+    }
+
+    fn copy(self, text: &[u8]) -> Whole {
+        let mut copy = self.buffers.take();
+        copy.extend_from_slice(text);
+        Whole::Buffer(copy)
     }
 
     /// 400 for want of a payload.

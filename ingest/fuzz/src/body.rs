@@ -3,7 +3,7 @@
 use base64::Engine;
 use bytes::Bytes;
 use millrace_encoding::{
-    Boundary, Buffers, DecodeError, Decoder, Encoding, Hints, Unwrapper, Whole,
+    Boundary, Buffers, DecodeError, Decoder, Encoding, Hints, Room, Unwrapper, Whole,
 };
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -63,18 +63,18 @@ fn as_sent(core: &Core, data: &[u8], choice: usize, encodings: usize) {
         let unwrapper = Unwrapper {
             buffers,
             decoder,
-            bytes_max: BYTES_MAX,
+            room: Room::of_all(BYTES_MAX),
         };
-        if in_parts {
-            let sent = Whole::Frame(Bytes::copy_from_slice(data));
+        let json = if in_parts {
             let boundary = Boundary::of(Some(b"multipart/form-data; boundary=b"));
-            unwrapper.parts(sent, hints, boundary.unwrap(), Some("key"))
+            let json = unwrapper.parts(data, hints, boundary.unwrap(), Some("key"));
+            json.map(Some)
         } else if in_query {
             unwrapper.data(data, hints.compression)
         } else {
-            let sent = Whole::Frame(Bytes::copy_from_slice(data));
-            unwrapper.body(sent, hints)
-        }
+            unwrapper.body(data, hints)
+        };
+        json.map(|json| json.unwrap_or_else(|| Whole::Frame(Bytes::copy_from_slice(data))))
     };
     let used = run(&core.buffers, &core.decoder);
     if let Ok(used) = &used {
@@ -169,7 +169,7 @@ fn encoded(core: &Core, encoding: Encoding, data: &[u8]) {
     core.buffers.put(out);
 }
 
-fn encode(encoding: Encoding, data: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn encode(encoding: Encoding, data: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let level = flate2::Compression::fast();
     match encoding {

@@ -9,6 +9,7 @@
 //! | [`parse`] | a choice of facts, JSON | both indexes agree; what is taken is JSON to serde_json, and names, ids, times and raw properties are what a model makes of it |
 //! | [`timestamp`] | a timestamp | the instant that the `time` crate makes of it |
 //! | [`body`] | a choice of encodings, a body | no more comes out than is allowed, the same as from a fresh decoder and from other libraries |
+//! | [`cost`] | a description of a body that repeats itself | it takes no more memory than 1 MiB for each kB sent, or with a known key 40 bytes for each decoded one; and no more time than `make bench-check` allows |
 //! | [`frame`] | a frame of the log | what is taken is byte for byte what we would write |
 //! | [`record`] | a choice of formats, a record of another tool | a mapping refuses it or makes events that the parser reads |
 //! | [`recovery`] | two segments | the log opens, twice the same, and goes on |
@@ -23,6 +24,7 @@
 )]
 
 mod body;
+mod cost;
 mod frame;
 mod mutate;
 mod parse;
@@ -31,6 +33,7 @@ mod recovery;
 mod timestamp;
 
 pub use body::body;
+pub use cost::{Cost, cost, cost_of, time_of};
 pub use frame::{frame, frame_blocks};
 pub use mutate::Mutator;
 pub use parse::parse;
@@ -42,8 +45,9 @@ pub use timestamp::timestamp;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also its corpus's.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("body", body),
+    ("cost", cost),
     ("frame", frame),
     ("parse", parse),
     ("record", record),

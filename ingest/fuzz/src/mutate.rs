@@ -50,6 +50,11 @@ impl Mutator {
         }
     }
 
+    /// Takes an input among the known ones, because it is worth changing further.
+    pub fn keep(&mut self, input: Vec<u8>) {
+        self.known.push(input);
+    }
+
     /// Another input: a known one with one to six changes.
     pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.some_known();

@@ -105,6 +105,7 @@ fn load(url: &str, file: &str, staging: &str, requests: usize) -> anyhow::Result
         files: millrace_import::files::find(&[file.to_owned()])?,
         rejects: None,
         staging: Staging::open(Path::new(staging))?,
+        is_restart: false,
         files_parallel: 1,
         requests_parallel: requests,
         compression: None,

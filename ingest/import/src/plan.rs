@@ -4,8 +4,13 @@ use crate::rules::{EventRules, PersonRules, PropertyRules, Rules, TimeRules};
 use anyhow::{Context, bail};
 use millrace_sources::{Format, Options};
 use serde::Deserialize;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
+
+/// Bytes of a mapping file at most: more names than anybody writes.
+const MAPPING_BYTES_MAX: u64 = 1 << 20;
 
 /// A mapping file as it is written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,8 +52,9 @@ impl Plan {
     /// When the file cannot be read, or says something that cannot be done.
     pub fn read(path: Option<&Path>, format: Option<&str>) -> anyhow::Result<Self> {
         let text = match path {
-            Some(path) => std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read {}", path.display()))?,
+            Some(path) => {
+                mapping_in(path).with_context(|| format!("cannot read {}", path.display()))?
+            }
             None => String::new(),
         };
         let plan = Self::parse(&text, format);
@@ -86,6 +92,21 @@ impl Plan {
     }
 }
 
+/// The text of a mapping file. What is no file may never end, or never begin.
+fn mapping_in(path: &Path) -> anyhow::Result<String> {
+    // Looked at by its name first: to open a pipe waits for somebody who writes.
+    if !std::fs::metadata(path)?.is_file() {
+        bail!("it is not a file: write the mapping into one, and name that");
+    }
+    let mut text = String::new();
+    let file = File::open(path)?;
+    file.take(MAPPING_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAPPING_BYTES_MAX {
+        bail!("it is larger than 1 MiB: is it the file with the events?");
+    }
+    Ok(text)
+}
+
 fn format_of(name: &str) -> anyhow::Result<Format> {
     let Some(format) = Format::from_name(name) else {
         let all: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
@@ -121,6 +142,34 @@ mod tests {
         for (text, needle) in table {
             let error = format!("{:#}", Plan::parse(text, None).unwrap_err());
             assert!(error.contains(needle), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_that_never_ends_is_read_no_further_than_a_mapping_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: u64| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "# ".to_owned() + &"x".repeat(bytes as usize - 2)).unwrap();
+            path
+        };
+        let largest = file("largest.toml", MAPPING_BYTES_MAX);
+        assert!(Plan::read(Some(&largest), None).is_ok());
+        for (path, needle) in [
+            ("/dev/zero".into(), "it is not a file"),
+            (dir.path().to_owned(), "it is not a file"),
+            (dir.path().join("nowhere"), "No such file"),
+            (
+                file("larger.toml", MAPPING_BYTES_MAX + 1),
+                "larger than 1 MiB",
+            ),
+        ] {
+            let error = format!("{:#}", Plan::read(Some(&path), None).unwrap_err());
+            let begins = format!("cannot read {}", path.display());
+            assert!(
+                error.starts_with(&begins) && error.contains(needle),
+                "{error}"
+            );
         }
     }
 }

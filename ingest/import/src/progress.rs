@@ -5,6 +5,7 @@ use crate::meter::{Meter, Reading};
 use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
 };
+use millrace_rows::{shown, shown_json};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,7 +123,8 @@ struct Waiting {
 impl Waiting {
     fn of(reading: &Reading) -> Option<Self> {
         Some(Self {
-            reason: reading.waiting_for.clone()?,
+            // In the server's words.
+            reason: shown(reading.waiting_for.as_deref()?).into_owned(),
             until: reading.waiting_until.clone()?,
         })
     }
@@ -196,9 +198,9 @@ fn message(reading: &Reading) -> String {
 
 fn lines(stage: &'static str, meter: &Meter, is_over: &AtomicBool) {
     until_over(is_over, LINE_EVERY, || {
-        let line = serde_json::json!({ "stage": stage, "progress": meter.read() });
+        let line = serde_json::json!({ "stage": stage, "progress": meter.read() }).to_string();
         // A closed pipe is the reader's choice.
-        let _ = writeln!(std::io::stdout(), "{line}");
+        let _ = writeln!(std::io::stdout(), "{}", shown_json(&line));
     });
 }
 

@@ -83,7 +83,8 @@ pub fn without_doubles(
     }
     let mut seen: HashSet<Uuid> = HashSet::new();
     let mut doubles: BTreeMap<(Day, String), u64> = BTreeMap::new();
-    for file in files.iter().filter(|file| !file.is_stdin()) {
+    // What is read once was read by the load.
+    for file in files.iter().filter(|file| file.known_bytes().is_some()) {
         let head = Head::new("reconcile");
         let counter = std::sync::Arc::default();
         let mut reader = ChunkReader::open(file, plan, &head, Position::default(), &counter)?;

@@ -9,6 +9,7 @@
 //! | `loads/KEY/rejects.ndjson` | what was refused in it |
 //! | `loads/KEY/resending.ndjson` | rejects that are being sent again |
 
+use crate::journal::Lock;
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -121,37 +122,31 @@ const JOURNAL: &str = "journal.ndjson";
 pub struct LoadFolder(PathBuf);
 
 impl LoadFolder {
-    /// Makes it when it is not there.
+    /// Forgets all that an import left.
     ///
     /// # Errors
-    /// When it cannot be made.
-    pub fn create(&self) -> anyhow::Result<()> {
-        std::fs::create_dir_all(&self.0)
-            .with_context(|| format!("cannot make the folder {}", self.0.display()))
+    /// Those of the disk.
+    pub fn empty(&self, lock: &Lock) -> anyhow::Result<()> {
+        // Rejects without a journal are kept by whoever finds them; a journal without its rejects would have lost them.
+        lock.empty()?;
+        self.remove_rejects()
     }
 
     /// Removes what an import left, and the folder if there is nothing else in it.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn remove(&self) -> anyhow::Result<()> {
-        let files = [
-            self.journal(),
-            self.rejects(),
-            self.packed_rejects(),
-            self.resending(),
-        ];
-        for path in files {
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
-                }
-                _ => {}
-            }
-        }
+    pub fn remove(&self, lock: &Lock) -> anyhow::Result<()> {
+        self.empty(lock)?;
+        remove(lock.path())?;
         // What else is in it is somebody's.
         let _ = std::fs::remove_dir(&self.0);
         Ok(())
+    }
+
+    fn remove_rejects(&self) -> anyhow::Result<()> {
+        let files = [self.rejects(), self.packed_rejects(), self.resending()];
+        files.iter().try_for_each(|path| remove(path))
     }
 
     /// Its name, which is the project key.
@@ -183,6 +178,16 @@ impl LoadFolder {
     #[must_use]
     pub fn resending(&self) -> PathBuf {
         self.0.join("resending.ndjson")
+    }
+}
+
+/// Removes a file that need not be there.
+fn remove(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -82,6 +82,24 @@ impl ApiError {
         )
     }
 
+    /// 401 for a request that names two different projects.
+    #[must_use]
+    pub fn multiple_api_keys() -> Self {
+        Self::unauthorized(
+            "multiple_api_keys",
+            "The request names two different project keys. Send the events of each project in a request of their own.",
+        )
+    }
+
+    /// 401 for a key that no project has.
+    #[must_use]
+    pub fn unknown_api_key() -> Self {
+        Self::unauthorized(
+            "unknown_api_key",
+            "No project has this key. It may have been reset: copy the present one from the project's settings.",
+        )
+    }
+
     /// 503 `server_error` with `Retry-After`.
     pub fn unavailable(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {

@@ -1,7 +1,8 @@
 //! Which project a request is for.
 
 use crate::span::{Document, Event, Shape, Span};
-use crate::{ApiError, Facts, KeyLookup, ParseError, Project, Protocol, text};
+use crate::text::{self, LoneSurrogate};
+use crate::{ApiError, Facts, KeyLookup, ParseError, Project, Protocol};
 
 /// Bytes of a project key, at most.
 const KEY_BYTES_MAX: usize = 64;
@@ -31,7 +32,7 @@ pub fn resolve(
     match find(key) {
         KeyLookup::Found(project) => Ok(project),
         KeyLookup::Missing => Err(ParseError::NeedsKey(key.to_owned())),
-        KeyLookup::Unknown => Err(unknown().into()),
+        KeyLookup::Unknown => Err(ApiError::unknown_api_key().into()),
     }
 }
 
@@ -56,14 +57,44 @@ fn request_key(document: &Document, body: &[u8]) -> Result<Span, ApiError> {
             return Ok(top);
         }
     }
-    let mut found = Span::default();
+    let mut agreed = Agreed::default();
     for event in &document.events {
-        found = agree(body, found, event_key(document.event(event), body)?)?;
+        agreed.add(body, event_key(document.event(event), body)?)?;
     }
-    if found.is_none() {
+    if agreed.key.is_none() {
         return Err(missing());
     }
-    Ok(found)
+    Ok(agreed.key)
+}
+
+/// The one key of all events so far.
+#[derive(Default)]
+struct Agreed {
+    key: Span,
+    /// The same as text, once some event spelled it otherwise. It is read once, as it may be as long as the body: each
+    /// event is to cost no more than what it says itself.
+    text: Option<Result<String, LoneSurrogate>>,
+    scratch: String,
+}
+
+impl Agreed {
+    /// Adds what one event says.
+    fn add(&mut self, body: &[u8], key: Span) -> Result<(), ApiError> {
+        if self.key.is_none() {
+            self.key = key;
+        } else if !key.is_none() && key.of(body) != self.key.of(body) {
+            let agreed = self.text.get_or_insert_with(|| {
+                let mut scratch = String::new();
+                let text = text::decode(body, self.key, &mut scratch)?;
+                Ok(text.trim().to_owned())
+            });
+            let text = text::decode(body, key, &mut self.scratch).map(str::trim);
+            if text.is_err() || text != agreed.as_deref().map_err(|error| *error) {
+                return Err(ApiError::multiple_api_keys());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The key of one event; a property named `token` counts only when the event has no other, as it
@@ -77,7 +108,7 @@ fn event_key(event: Event<'_>, body: &[u8]) -> Result<Span, ApiError> {
     Ok(top)
 }
 
-/// The one key that is given, or that both are.
+/// The one of two keys of an object that is given, or that both are.
 fn agree(body: &[u8], one: Span, other: Span) -> Result<Span, ApiError> {
     if one.is_none() {
         return Ok(other);
@@ -93,7 +124,11 @@ fn agree(body: &[u8], one: Span, other: Span) -> Result<Span, ApiError> {
         (Ok(a), Ok(b)) => a.trim() == b.trim(),
         _ => false,
     };
-    if same { Ok(one) } else { Err(multiple()) }
+    if same {
+        Ok(one)
+    } else {
+        Err(ApiError::multiple_api_keys())
+    }
 }
 
 #[cold]
@@ -109,21 +144,5 @@ fn malformed() -> ApiError {
     ApiError::unauthorized(
         "invalid_api_key",
         "This is not a project key. A project key is ASCII text of at most 64 characters, and not a personal key (`phx_…`).",
-    )
-}
-
-#[cold]
-fn unknown() -> ApiError {
-    ApiError::unauthorized(
-        "unknown_api_key",
-        "No project has this key. It may have been reset: copy the present one from the project's settings.",
-    )
-}
-
-#[cold]
-fn multiple() -> ApiError {
-    ApiError::unauthorized(
-        "multiple_api_keys",
-        "The request names two different project keys. Send the events of each project in a request of their own.",
     )
 }

@@ -11,6 +11,7 @@
 //! | `walk` | the walk: shapes, events, fields |
 //! | `span` | where things are in a body |
 //! | `slow` | bodies that the walk refuses: repair, or the exact fault |
+//! | `footprint` | how much memory a body may take |
 //! | `key`, `skew`, `v1` | what is decided per request |
 //! | `judge` | what is decided per event |
 //! | `text`, `timestamp`, `ids` | strings, times and uuids |
@@ -24,6 +25,7 @@
 mod error;
 mod facts;
 mod fingerprint;
+mod footprint;
 mod ids;
 mod index;
 mod judge;
@@ -46,6 +48,7 @@ mod walk;
 
 pub use error::{ApiError, ErrorType};
 pub use facts::{Facts, KeyLookup, Limits, Project, Protocol};
+pub use footprint::Footprint;
 pub use parser::Parser;
 pub use report::{
     EventResult, Outcome, ParseError, Parsed, REPORT_ENTRIES_MAX, Rejection, Report, UuidText,

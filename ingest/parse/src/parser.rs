@@ -1,8 +1,9 @@
 //! From body to rows: the steps in order.
 
 use crate::index::Index;
-use crate::judge::{Accepted, Rules, Scratch};
+use crate::judge::{Accepted, Rules, Scratch, TOO_LARGE};
 use crate::person::{self, Said};
+use crate::report::Rejection;
 use crate::reporter::Reporter;
 use crate::rows::Rows;
 use crate::slow::{self, Repaired};
@@ -10,9 +11,28 @@ use crate::span::{Document, Event, Kind, Shape};
 use crate::splice::Splicer;
 use crate::walk::{self, Refused};
 use crate::{ApiError, ErrorType, Facts, KeyLookup, Limits, ParseError, Parsed, Project, Protocol};
-use crate::{fingerprint, key, skew, v1};
+use crate::{Footprint, fingerprint, key, skew, v1};
 use http::StatusCode;
 use millrace_rows::{EventRow, Lane, Micros, RejectedRow};
+use std::borrow::Cow;
+
+/// Bodies above this leave more memory behind than is worth keeping, in bytes.
+const LARGE_BYTES: usize = 1 << 20;
+/// Entries of the index that are kept, at most.
+const KEPT_MAX: usize = 1 << 20;
+/// Bytes of any other list that are kept, at most.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that are kept of the JSON of an event that is too large. Whoever has the public key of a project can send such events
+/// of a whole body each: kept whole they fill the disk, and the memory of who reads them. Its beginning says whose it is;
+/// up to here, it can still be mended and sent again.
+const REJECTED_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of an event, at least, on average of all of a body: the shortest that can be stored has some thirty. What is shorter
+/// is refused, and to say so of each costs many times what was sent.
+const EVENT_BYTES_MIN: usize = 24;
+/// Events of any length that every body may have.
+const SHORT_EVENTS_MAX: usize = 1_000;
 
 /// Turns bodies into rows. One per core: all its buffers are reused.
 #[derive(Debug, Default)]
@@ -35,6 +55,15 @@ impl Parser {
         }
     }
 
+    /// One for a large body, whose memory is taken at once.
+    #[must_use]
+    pub fn with_room_for(footprint: &Footprint) -> Self {
+        Self {
+            index: Index::with_room_for(footprint),
+            ..Self::default()
+        }
+    }
+
     /// Parses a decoded body: JSON text. `find` looks into the key cache without waiting.
     pub fn parse(
         &mut self,
@@ -43,13 +72,31 @@ impl Parser {
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
         self.repaired.nulls.clear();
-        if self.read(body, facts.limits).is_ok() {
-            return self.request(body, facts, find);
+        let result = if self.read(body, facts.limits).is_ok() {
+            self.request(body, facts, find)
+        } else {
+            let mut repaired = std::mem::take(&mut self.repaired);
+            let result = self.parse_repaired(body, &mut repaired, facts, find);
+            self.repaired = repaired;
+            result
+        };
+        if body.len() > LARGE_BYTES {
+            self.shrink();
         }
-        let mut repaired = std::mem::take(&mut self.repaired);
-        let result = self.parse_repaired(body, &mut repaired, facts, find);
-        self.repaired = repaired;
         result
+    }
+
+    /// Gives memory back that only large bodies need: one of them must not leave every core holding its
+    /// size for ever.
+    #[cold]
+    fn shrink(&mut self) {
+        self.index.shrink(KEPT_MAX);
+        self.document.shrink(KEPT_BYTES_MAX);
+        if self.repaired.text.capacity() > KEPT_BYTES_MAX {
+            self.repaired = Repaired::default();
+        }
+        self.scratch = Scratch::default();
+        self.said = Said::default();
     }
 
     /// Takes back buffers of rows for reuse.
@@ -64,7 +111,7 @@ impl Parser {
             body,
             &self.index,
             limits.depth_max,
-            limits.events_max,
+            events_max(body, limits),
             &mut self.document,
         )
     }
@@ -91,7 +138,7 @@ impl Parser {
         facts: &Facts<'_>,
         find: &mut dyn FnMut(&str) -> KeyLookup,
     ) -> Result<Parsed, ParseError> {
-        self.check_shape(facts)?;
+        self.check_shape(body, facts)?;
         let historical = self.is_historical(facts)?;
         let v1_uuids = match facts.protocol {
             Protocol::V0 => Vec::new(),
@@ -118,7 +165,7 @@ impl Parser {
         Ok(self.finish(&rules, facts, reporter, all_named))
     }
 
-    fn check_shape(&self, facts: &Facts<'_>) -> Result<(), ApiError> {
+    fn check_shape(&self, body: &[u8], facts: &Facts<'_>) -> Result<(), ApiError> {
         let document = &self.document;
         let is_v1 = matches!(facts.protocol, Protocol::V1 { .. });
         if document.shape == Shape::NotABatch || (is_v1 && document.shape != Shape::Batch) {
@@ -130,16 +177,8 @@ impl Parser {
                 "The request has no events. Send at least one.",
             ));
         }
-        if document.events.len() > facts.limits.events_max {
-            return Err(ApiError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                ErrorType::InvalidRequest,
-                "too_many_events",
-                format!(
-                    "A request may have {} events. Send fewer at a time.",
-                    facts.limits.events_max
-                ),
-            ));
+        if document.events.len() > events_max(body, facts.limits) {
+            return Err(too_many_events(document.events.len(), facts.limits));
         }
         Ok(())
     }
@@ -198,6 +237,8 @@ impl Parser {
                 Err(fault) => {
                     let rejection = reporter.reject(index, fault);
                     all_named &= !spans.uuid.is_none();
+                    let raw = spans.whole.json(rules.body);
+                    let (raw, detail) = kept(&rejection, raw);
                     self.rows.push_rejected(&RejectedRow {
                         team_id: rules.team_id,
                         received_at: created_at,
@@ -205,8 +246,8 @@ impl Parser {
                         index,
                         code: rejection.code,
                         attr: &rejection.attr,
-                        detail: &rejection.detail,
-                        raw: spans.whole.json(rules.body),
+                        detail: &detail,
+                        raw,
                         historical_migration: rules.historical,
                     });
                 }
@@ -245,6 +286,52 @@ impl Parser {
             dry_run: facts.dry_run,
         }
     }
+}
+
+/// Events that a body may have.
+fn events_max(body: &[u8], limits: Limits) -> usize {
+    let by_length = (body.len() / EVENT_BYTES_MIN).max(SHORT_EVENTS_MAX);
+    by_length.min(limits.events_max)
+}
+
+/// 413 for so many events.
+#[cold]
+fn too_many_events(events: usize, limits: Limits) -> ApiError {
+    let (code, detail) = if events > limits.events_max {
+        let events_max = limits.events_max;
+        let detail = format!("A request may have {events_max} events. Send fewer at a time.");
+        ("too_many_events", detail)
+    } else {
+        let detail = format!(
+            "The request has more than {SHORT_EVENTS_MAX} events, of less than {EVENT_BYTES_MIN} bytes each on average: most cannot be events. An event has at least `event` and `distinct_id`."
+        );
+        ("body_too_complex", detail)
+    };
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorType::InvalidRequest,
+        code,
+        detail,
+    )
+}
+
+/// What is kept of a refused event's JSON, and the reason with a word on that.
+#[cold]
+fn kept<'a>(rejection: &'a Rejection, raw: &'a [u8]) -> (&'a [u8], Cow<'a, str>) {
+    let whole = (raw, Cow::Borrowed(&*rejection.detail));
+    if rejection.code != TOO_LARGE || raw.len() <= REJECTED_BYTES_MAX {
+        return whole;
+    }
+    // Of a character that goes across, nothing is kept.
+    let is_inside = |at: &usize| raw.get(*at).is_some_and(|byte| byte & 0xC0 == 0x80);
+    let end = (0..=REJECTED_BYTES_MAX).rev().find(|at| !is_inside(at));
+    let Some(start) = end.and_then(|end| raw.get(..end)) else {
+        return whole;
+    };
+    let detail = rejection.detail.trim_end_matches('.');
+    let mib = REJECTED_BYTES_MAX >> 20;
+    let detail = format!("{detail}; the first {mib} MiB of it are kept.");
+    (start, Cow::Owned(detail))
 }
 
 /// Passes on what is odd about a stored event.

@@ -123,10 +123,16 @@ impl Said {
                 row.distinct_id = distinct_id;
             }
             if let Some(Meaning::Merge(kind)) = meaning
-                && names.merges(kind, distinct_id, &mut self.other_id)
+                && !is_nobody(distinct_id)
             {
-                row.kind = kind;
-                row.other_id = &self.other_id;
+                if names.merges(kind, distinct_id, &mut self.other_id) {
+                    row.kind = kind;
+                    row.other_id = &self.other_id;
+                } else if kind == UpdateKind::Identify && !spans.event.is_none() {
+                    // It names its user all the same. One that only stands for its path, `/engage`,
+                    // says properties, also of those who are anonymous.
+                    row.kind = kind;
+                }
             }
         }
         if meaning == Some(Meaning::Group)
@@ -158,7 +164,9 @@ struct Names<'b> {
 impl<'b> Names<'b> {
     /// Of an object that is known to be JSON; of several with one name the last one counts.
     fn of(properties: &'b [u8]) -> Self {
-        let mut input = serde_json::Deserializer::from_slice(properties);
+        // All of a body was found to be UTF-8; what is read as bytes is checked piece by piece.
+        let properties = std::str::from_utf8(properties).unwrap_or_default();
+        let mut input = serde_json::Deserializer::from_str(properties);
         input.deserialize_map(NamesVisitor).unwrap_or_default()
     }
 
@@ -186,15 +194,13 @@ impl<'b> Names<'b> {
         };
     }
 
-    /// Whether the event merges two persons; writes the other one's id.
+    /// Whether the event names another id, which may be somebody's; writes it.
     fn merges(&self, kind: UpdateKind, distinct_id: &str, other_id: &mut String) -> bool {
         let named = match kind {
             UpdateKind::Identify => self.anonymous,
             _ => self.alias,
         };
-        id(named, NAME_CHARS_MAX, other_id)
-            && other_id != distinct_id
-            && ![other_id.as_str(), distinct_id].into_iter().any(is_nobody)
+        id(named, NAME_CHARS_MAX, other_id) && other_id != distinct_id && !is_nobody(other_id)
     }
 
     /// The properties of the group that the event describes, if it does; writes its names.

@@ -3,18 +3,23 @@
 use millrace_rows::{
     Batch, EventRow, Lane, Micros, Month, PersonUpdateRow, RejectedRow, RowGroup, RowKey, Table,
 };
+use std::collections::BTreeMap;
 
 /// Keys of a group that are kept, at most.
 const KEYS_MAX: usize = 8;
 /// Buffers kept for reuse, at most, and bytes that they may hold together.
 const SPARE_MAX: usize = 1_024;
 const SPARE_BYTES_MAX: usize = 16 << 20;
+/// Groups that are looked through one by one: requests have one or two.
+const NEAR_MAX: usize = 8;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// Gathers one request's rows; its buffers are reused.
 #[derive(Debug, Default)]
 pub struct Rows {
     groups: Vec<RowGroup>,
+    /// Where groups behind the first [`NEAR_MAX`] are: there may be as many as rows.
+    far: BTreeMap<(Table, Month), usize>,
     /// Beside each group: every how many rows a key is kept, a power of two.
     strides: Vec<u32>,
     spare: Vec<Vec<u8>>,
@@ -33,6 +38,7 @@ impl Rows {
         self.recycle(refused.into_iter().map(|group| group.bytes));
         // Most requests are of one month, and rows are hardly longer than their JSON.
         self.bytes_expected = body_bytes;
+        self.far.clear();
         self.strides.clear();
         self.last = None;
     }
@@ -77,6 +83,7 @@ impl Rows {
 
     /// Hands the rows over.
     pub fn finish(&mut self, lane: Lane) -> Batch {
+        self.far.clear();
         self.strides.clear();
         self.last = None;
         Batch {
@@ -100,25 +107,30 @@ impl Rows {
     #[cold]
     fn group(&mut self, table: Table, at: Micros) -> usize {
         let month = Month::of(at);
-        let known = self
-            .groups
-            .iter()
-            .position(|group| group.table == table && group.month == month);
-        known.unwrap_or_else(|| {
-            let mut bytes = self.spare.pop().unwrap_or_default();
-            self.spare_bytes -= bytes.capacity();
-            bytes.clear();
-            bytes.reserve(std::mem::take(&mut self.bytes_expected));
-            self.groups.push(RowGroup {
-                table,
-                month,
-                rows: 0,
-                bytes,
-                keys: Vec::with_capacity(KEYS_MAX),
-            });
-            self.strides.push(1);
-            self.groups.len() - 1
-        })
+        let mut near = self.groups.iter().take(NEAR_MAX);
+        if let Some(at) = near.position(|group| group.table == table && group.month == month) {
+            return at;
+        }
+        let at = self.groups.len();
+        if at >= NEAR_MAX {
+            let far = *self.far.entry((table, month)).or_insert(at);
+            if far < at {
+                return far;
+            }
+        }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= bytes.capacity();
+        bytes.clear();
+        bytes.reserve(std::mem::take(&mut self.bytes_expected));
+        self.groups.push(RowGroup {
+            table,
+            month,
+            rows: 0,
+            bytes,
+            keys: Vec::with_capacity(KEYS_MAX),
+        });
+        self.strides.push(1);
+        at
     }
 }
 
@@ -174,6 +186,20 @@ mod tests {
         assert_eq!(months, [(197_001, 4), (197_002, 2), (197_003, 1)]);
         rows.recycle(batch.groups.into_iter().map(|it| it.bytes));
         assert_eq!(rows.spare.len(), 3);
+    }
+
+    #[test]
+    fn each_month_has_one_group_however_many_there_are() {
+        let mut rows = Rows::default();
+        for _ in 0..2 {
+            for month in 0..100 {
+                push(&mut rows, 0, month * 31 * MICROS_PER_DAY);
+            }
+            assert_eq!(rows.groups.len(), 100);
+        }
+        let batch = rows.finish(Lane::Live);
+        assert!(batch.groups.iter().all(|group| group.rows == 2));
+        assert!(rows.far.is_empty());
     }
 
     #[test]

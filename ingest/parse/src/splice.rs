@@ -5,6 +5,10 @@ use crate::judge::Rules;
 use crate::span::{Event, Kind, Present, Span};
 use std::net::IpAddr;
 
+/// Bytes of the name or the version of an SDK that are kept: both are copied into every event of a
+/// request, and no SDK has a tenth of it.
+const LIB_BYTES_MAX: usize = 128;
+
 /// What is added to the properties of a request's events.
 #[derive(Debug, Default)]
 pub struct Splicer {
@@ -32,9 +36,10 @@ impl Splicer {
             .and_then(|info| info.split_once('/'))
             .unwrap_or_default();
         for (out, value) in [(&mut self.lib, lib), (&mut self.lib_version, version)] {
-            if !value.is_empty() {
+            let kept = value.get(..value.floor_char_boundary(LIB_BYTES_MAX));
+            if let Some(kept) = kept.filter(|kept| !kept.is_empty()) {
                 // Neither does writing a string as JSON.
-                let _ = serde_json::to_writer(out, value);
+                let _ = serde_json::to_writer(out, kept);
             }
         }
     }

@@ -40,19 +40,26 @@ pub fn decode_ascii<'s>(
 #[cold]
 pub fn unescape(raw: &[u8], out: &mut String) -> Result<(), LoneSurrogate> {
     let mut rest = raw;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        let (plain, escape) = rest.split_at(at);
-        out.push_str(std::str::from_utf8(plain).map_err(|_| LoneSurrogate)?);
-        let (character, len) = escaped(escape)?;
+    loop {
+        // Where there is one escape there are often more, and a search takes its time to begin.
+        if rest.first() != Some(&b'\\') {
+            let Some(at) = memchr::memchr(b'\\', rest) else {
+                break;
+            };
+            let (plain, escape) = rest.split_at(at);
+            out.push_str(std::str::from_utf8(plain).map_err(|_| LoneSurrogate)?);
+            rest = escape;
+        }
+        let (character, len) = escaped(rest)?;
         out.push(character);
-        rest = escape.get(len..).unwrap_or_default();
+        rest = rest.get(len..).unwrap_or_default();
     }
     out.push_str(std::str::from_utf8(rest).map_err(|_| LoneSurrogate)?);
     Ok(())
 }
 
 /// The character of an escape, and how many bytes spell it.
-fn escaped(escape: &[u8]) -> Result<(char, usize), LoneSurrogate> {
+pub fn escaped(escape: &[u8]) -> Result<(char, usize), LoneSurrogate> {
     let simple = match escape.get(1) {
         Some(b'u') => return unicode(escape),
         Some(b'b') => '\u{8}',
@@ -82,7 +89,8 @@ fn unicode(escape: &[u8]) -> Result<(char, usize), LoneSurrogate> {
 /// The UTF-16 unit of `\uhhhh`.
 fn unit(escape: &[u8]) -> Option<u32> {
     let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
-    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    let value = |sum: u32, digit: &u8| Some(sum << 4 | char::from(*digit).to_digit(16)?);
+    digits.iter().try_fold(0, value)
 }
 
 #[cfg(test)]

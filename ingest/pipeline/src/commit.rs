@@ -45,6 +45,10 @@ pub struct Lane {
     pub synced: watch::Sender<Position>,
     pub tally: SharedTally,
     pub failed: Arc<AtomicBool>,
+    /// Whether the thread has ended as it was told to, with an answer to all that came before.
+    pub ended_well: Arc<AtomicBool>,
+    /// Whether the last group found no room.
+    pub has_no_room: Arc<AtomicBool>,
     pub failure: Arc<watch::Sender<Option<String>>>,
 }
 
@@ -123,6 +127,8 @@ impl Committer {
             self.commit(&mut group);
             self.answer_marks(&mut group);
             if !go_on {
+                // Before the receiver goes, with what came behind the order.
+                self.lane.ended_well.store(true, Ordering::Release);
                 return;
             }
         }
@@ -150,13 +156,31 @@ impl Committer {
             pass(FailPoint::GroupSynced);
             self.lane.synced.send_replace(position);
         }
+        if let Err(refusal) = outcome {
+            self.tell_lost(group.answered_rows(), refusal);
+        }
         // Those of a group that was not stored go back.
         group.admissions.clear();
         group.bytes = 0;
-        for (groups, reply) in group.batches.drain(..) {
+        for batch in group.batches.drain(..) {
             // A client that went away does not change what is stored.
-            let _ = reply.send(outcome.map(|position| (position, groups)));
+            let _ = batch
+                .reply
+                .send(outcome.map(|position| (position, batch.groups)));
             pass(FailPoint::RequestAnswered);
+        }
+    }
+
+    /// Rows that were acknowledged before they were written, and are not.
+    fn tell_lost(&self, rows: u64, refusal: Refusal) {
+        if rows > 0 {
+            let lane = self.lane.lane.name();
+            counter!("millrace_log_rows_lost_total", "lane" => lane).increment(rows);
+            tracing::error!(
+                lane,
+                rows,
+                "rows that were acknowledged (ack = memory) are lost: {refusal}"
+            );
         }
     }
 
@@ -190,7 +214,7 @@ impl Committer {
     }
 
     fn store(&mut self, group: &Group) -> Result<Position, Refusal> {
-        let groups = group.batches.iter().flat_map(|(groups, _)| groups);
+        let groups = group.batches.iter().flat_map(|batch| &batch.groups);
         let sections = self.joiner.sections(groups);
         if sections.is_empty() {
             return Ok(self.lane.log.handle().synced());
@@ -198,20 +222,26 @@ impl Committer {
         match self.lane.log.append(&sections) {
             Ok(_) => {}
             // Nothing was written: the log is as good as before.
-            Err(error @ (AppendError::Full { .. } | AppendError::NoRoom { .. })) => {
+            Err(
+                error @ (AppendError::Full { .. }
+                | AppendError::NoRoom { .. }
+                | AppendError::NoReserve { .. }),
+            ) => {
                 if !self.is_full {
                     let lane = self.lane.lane.name();
                     tracing::warn!(lane, "refusing requests until there is room again: {error}");
                 }
                 self.is_full = true;
+                self.lane.has_no_room.store(true, Ordering::Release);
                 return Err(match error {
-                    AppendError::NoRoom { .. } => Refusal::DiskFull,
-                    _ => Refusal::LogFull,
+                    AppendError::Full { .. } => Refusal::LogFull,
+                    _ => Refusal::DiskFull,
                 });
             }
             Err(error) => return Err(self.fail(&error)),
         }
         if std::mem::take(&mut self.is_full) {
+            self.lane.has_no_room.store(false, Ordering::Release);
             tracing::info!(lane = self.lane.lane.name(), "there is room again");
         }
         let started = Instant::now();

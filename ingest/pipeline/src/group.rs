@@ -2,6 +2,7 @@
 
 use crate::Refusal;
 use crate::pack::PackedGroup;
+use crate::place::Place;
 use crate::tally::Admission;
 use crate::threads::oneshot;
 use millrace_log::Position;
@@ -9,19 +10,20 @@ use millrace_log::Position;
 /// What a committed request gets back: where it is, and its buffers.
 pub type CommitAnswer = Result<(Position, Vec<PackedGroup>), Refusal>;
 
+/// Rows that are to be stored, all or none.
+pub struct Waiting {
+    pub groups: Vec<PackedGroup>,
+    pub reply: oneshot::Sender<CommitAnswer>,
+    /// Place in the queue, if the request is answered already.
+    pub place: Option<Place>,
+}
+
 /// What is sent to the thread.
 pub enum Submission {
-    /// Store these groups, all or none.
-    Commit {
-        groups: Vec<PackedGroup>,
-        reply: oneshot::Sender<CommitAnswer>,
-    },
+    /// Store this.
+    Commit(Waiting),
     /// The same, and count its events.
-    Counted {
-        groups: Vec<PackedGroup>,
-        reply: oneshot::Sender<CommitAnswer>,
-        admission: Admission,
-    },
+    Counted(Waiting, Admission),
     /// Say where the log ends once all that was sent before this is in it, or refused.
     Mark(oneshot::Sender<Position>),
     /// Store what was sent before this, then end.
@@ -31,7 +33,7 @@ pub enum Submission {
 /// A group under way.
 #[derive(Default)]
 pub struct Group {
-    pub batches: Vec<(Vec<PackedGroup>, oneshot::Sender<CommitAnswer>)>,
+    pub batches: Vec<Waiting>,
     pub admissions: Vec<Admission>,
     pub marks: Vec<oneshot::Sender<Position>>,
     /// Of rows, before compression.
@@ -42,16 +44,12 @@ impl Group {
     /// Adds a submission; false when it was the order to stop.
     pub fn take(&mut self, submission: Submission) -> bool {
         match submission {
-            Submission::Commit { groups, reply } => {
-                self.add(groups, reply);
+            Submission::Commit(batch) => {
+                self.add(batch);
                 true
             }
-            Submission::Counted {
-                groups,
-                reply,
-                admission,
-            } => {
-                self.add(groups, reply);
+            Submission::Counted(batch, admission) => {
+                self.add(batch);
                 self.admissions.push(admission);
                 true
             }
@@ -63,9 +61,16 @@ impl Group {
         }
     }
 
-    fn add(&mut self, groups: Vec<PackedGroup>, reply: oneshot::Sender<CommitAnswer>) {
-        let bytes = groups.iter().map(PackedGroup::uncompressed_bytes);
+    fn add(&mut self, batch: Waiting) {
+        let bytes = batch.groups.iter().map(PackedGroup::uncompressed_bytes);
         self.bytes += bytes.sum::<u64>();
-        self.batches.push((groups, reply));
+        self.batches.push(batch);
+    }
+
+    /// Rows of requests that are answered already.
+    pub fn answered_rows(&self) -> u64 {
+        let answered = self.batches.iter().filter(|batch| batch.place.is_some());
+        let groups = answered.flat_map(|batch| &batch.groups);
+        groups.map(PackedGroup::rows).sum()
     }
 }

@@ -34,6 +34,7 @@ mod join;
 mod mark;
 mod metrics;
 mod pack;
+mod place;
 mod retention;
 mod room;
 #[cfg(test)]

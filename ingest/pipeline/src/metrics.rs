@@ -25,6 +25,10 @@ pub fn describe() {
         "Time of one sync of the log"
     );
     count!(
+        "millrace_log_rows_lost_total",
+        "Rows that were acknowledged before they were written (ack = memory), and then were not"
+    );
+    count!(
         "millrace_log_damaged_total",
         "Damaged places of the log that this start found, or that were passed over since"
     );
@@ -51,6 +55,10 @@ pub fn describe() {
     count!(
         "millrace_insert_rows_set_aside_total",
         "Rows that ClickHouse refused; they are in the poison folder"
+    );
+    count!(
+        "millrace_insert_rows_salvaged_total",
+        "Rows of damaged sections of the log that could be read and were stored; the blocks are in the poison folder"
     );
     gauge!(
         "millrace_unshipped_age_seconds",

@@ -30,6 +30,14 @@ pub enum PackedGroup {
 }
 
 impl PackedGroup {
+    /// How many rows.
+    pub fn rows(&self) -> u64 {
+        match self {
+            Self::Blocks { header, .. } => u64::from(header.rows),
+            Self::Rows(group) => u64::from(group.rows),
+        }
+    }
+
     /// Bytes of the rows before compression.
     pub fn uncompressed_bytes(&self) -> u64 {
         match self {
@@ -107,6 +115,7 @@ mod tests {
         let key = RowKey {
             id: Uuid::nil(),
             received_at: Micros(0),
+            index: None,
         };
         RowGroup {
             table: Table::Events,

@@ -12,7 +12,7 @@ const HISTORICAL_PERCENT_MAX: u64 = 85;
 /// were already let in.
 const LIVE_PERCENT_MAX: u64 = 95;
 
-/// Why a request was not taken. All of them mean 503: sending it again later is right.
+/// Why a request was not taken. All but the last mean 503: sending it again later is right.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// Too many requests or bytes wait for the disk.
@@ -33,6 +33,12 @@ pub enum Refusal {
     /// The process is about to end.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// The rows are in the log, and the shipper ends before they are in ClickHouse.
+    #[error("the server is shutting down, and ships them after its next start")]
+    NotShipped,
+    /// The rows of one table and month are more than one insert may hold: 413, as they always will be.
+    #[error("the events of the request take more room than one insert may")]
+    TooLarge,
 }
 
 /// Whether the logs have room for one more request of this lane.
@@ -87,6 +93,18 @@ impl Queue {
             return Ok(());
         }
         self.leave(bytes);
+        Err(Refusal::QueueFull)
+    }
+
+    /// Takes more bytes for a request that has its place, under the bound of [`enter`](Self::enter): its
+    /// rows take more room than its body did.
+    pub fn grow(&self, own_bytes: usize, more: usize) -> Result<(), Refusal> {
+        let before = self.bytes.fetch_add(more, Ordering::AcqRel);
+        let is_alone = before <= own_bytes;
+        if is_alone || before.saturating_add(more) <= self.bytes_max {
+            return Ok(());
+        }
+        self.bytes.fetch_sub(more, Ordering::AcqRel);
         Err(Refusal::QueueFull)
     }
 
@@ -196,6 +214,22 @@ mod tests {
             assert_eq!(queue.enter(1), Err(Refusal::QueueFull));
             queue.leave(500);
             assert_eq!(queue.enter(1), Ok(()));
+        });
+    }
+
+    #[test]
+    fn rows_that_outgrow_their_body_are_bounded_as_bodies_are() {
+        in_one_schedule(|| {
+            let queue = Queue::new(3, 100);
+            assert_eq!(queue.enter(10), Ok(()));
+            assert_eq!(queue.grow(10, 500), Ok(()), "alone");
+            assert_eq!(queue.enter(1), Err(Refusal::QueueFull));
+            queue.leave(510);
+            assert_eq!(queue.enter(10), Ok(()));
+            assert_eq!(queue.enter(10), Ok(()));
+            assert_eq!(queue.grow(10, 81), Err(Refusal::QueueFull));
+            assert_eq!(queue.grow(10, 80), Ok(()));
+            assert_eq!(queue.bytes(), 100);
         });
     }
 

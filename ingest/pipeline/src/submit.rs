@@ -79,6 +79,8 @@ pub(crate) struct LaneInput {
     pub(crate) submissions: Sender<Submission>,
     pub(crate) log: LogHandle,
     pub(crate) failed: Arc<AtomicBool>,
+    pub(crate) ended_well: Arc<AtomicBool>,
+    pub(crate) has_no_room: Arc<AtomicBool>,
     pub(crate) shipped: watch::Receiver<Position>,
     pub(crate) tally: SharedTally,
     pub(crate) retention: Arc<Retention>,
@@ -194,6 +196,13 @@ impl Pipeline {
             .sum()
     }
 
+    /// Lanes that take no rows until the disk has room for the reserve of their checkpoint again.
+    #[must_use]
+    pub fn reserves_missing(&self) -> usize {
+        let logs = Lane::ALL.iter().map(|lane| &self.0.input(*lane).log);
+        logs.filter(|log| !log.has_reserve()).count()
+    }
+
     /// Room for both lanes' logs together, in bytes.
     #[must_use]
     pub fn log_bytes_max(&self) -> u64 {
@@ -256,6 +265,8 @@ fn open_lane(
     // One place more than requests: the order to stop.
     let (sender, receiver) = bounded(options.queue_requests_max + 1);
     let failed = Arc::new(AtomicBool::new(false));
+    let ended_well = Arc::new(AtomicBool::new(false));
+    let has_no_room = Arc::new(AtomicBool::new(false));
     let tally = SharedTally::from(handle.opened_at());
     let retention = Arc::new(Retention::default());
     let thread = commit::start(commit::Lane {
@@ -266,6 +277,8 @@ fn open_lane(
         synced: synced_sender,
         tally: tally.clone(),
         failed: Arc::clone(&failed),
+        ended_well: Arc::clone(&ended_well),
+        has_no_room: Arc::clone(&has_no_room),
         failure,
     })?;
     let input = LaneInput {
@@ -276,6 +289,8 @@ fn open_lane(
         submissions: sender,
         log: handle.clone(),
         failed,
+        ended_well,
+        has_no_room,
         shipped: shipped_receiver,
         tally,
         retention: Arc::clone(&retention),

@@ -97,77 +97,53 @@ fn of_name(name: &str) -> Option<Format> {
 mod tests {
     use super::*;
 
+    fn holds(table: &[(&str, Option<Format>)]) {
+        for (beginning, expected) in table {
+            assert_eq!(guess("a", beginning.as_bytes()), *expected, "{beginning}");
+        }
+    }
+
     #[test]
-    fn the_first_record_gives_the_format_away() {
+    fn the_names_of_the_first_records_members_give_the_format_away() {
+        use Format::{Amplitude, Captured, Clickhouse, GoogleAnalytics};
+        use Format::{Mixpanel, Rudderstack, Segment};
+        let mixpanel = r#"{"event":"e","properties":{"time":1,"distinct_id":"d"}}"#;
+        let captured = r#"{"event":"e","distinct_id":"d","properties":{"time":1}}"#;
+        let analytics = r#"{"event_name":"e","event_timestamp":"1","event_params":[]}"#;
+        let clickhouse =
+            r#"{"uuid":"u","event":"e","properties":"{}","team_id":1,"distinct_id":"d"}"#;
+        let rudderstack = r#"{"type":"track","messageId":"m","rudderId":"r"}"#;
+        holds(&[
+            (mixpanel, Some(Mixpanel)),
+            (captured, Some(Captured)),
+            ("[{\"event\":\"e\",\"properties\":{}},", Some(Captured)),
+            ("{\n  \"batch\": [{\"event\": \"e\"}]\n}", Some(Captured)),
+            (r#"{"event_type":"e","amplitude_id":1}"#, Some(Amplitude)),
+            (r#"{"type":"track","messageId":"m"}"#, Some(Segment)),
+            (rudderstack, Some(Rudderstack)),
+            (analytics, Some(GoogleAnalytics)),
+            (clickhouse, Some(Clickhouse)),
+            (r#"{"a":1}"#, None),
+            ("hello", None),
+        ]);
+    }
+
+    #[test]
+    fn columns_give_the_format_away() {
+        use Format::{Csv, Parquet, Snowplow};
         let tabs = "\t".repeat(130);
-        let table: [(&str, &str, Option<Format>); 19] = [
-            (
-                "a",
-                r#"{"event":"e","properties":{"time":1,"distinct_id":"d"}}"#,
-                Some(Format::Mixpanel),
-            ),
-            (
-                "a",
-                r#"{"event":"e","distinct_id":"d","properties":{"time":1}}"#,
-                Some(Format::Captured),
-            ),
-            (
-                "a",
-                "[{\"event\":\"e\",\"properties\":{}},",
-                Some(Format::Captured),
-            ),
-            (
-                "a",
-                "{\n  \"batch\": [{\"event\": \"e\"}]\n}",
-                Some(Format::Captured),
-            ),
-            (
-                "a",
-                r#"{"event_type":"e","amplitude_id":1}"#,
-                Some(Format::Amplitude),
-            ),
-            (
-                "a",
-                r#"{"type":"track","messageId":"m"}"#,
-                Some(Format::Segment),
-            ),
-            (
-                "a",
-                r#"{"type":"track","messageId":"m","rudderId":"r"}"#,
-                Some(Format::Rudderstack),
-            ),
-            (
-                "a",
-                r#"{"event_name":"e","event_timestamp":"1","event_params":[]}"#,
-                Some(Format::GoogleAnalytics),
-            ),
-            (
-                "a",
-                r#"{"uuid":"u","event":"e","properties":"{}","team_id":1,"distinct_id":"d"}"#,
-                Some(Format::Clickhouse),
-            ),
-            ("a", &tabs, None),
-            ("a", &format!("app{tabs}\nnext"), Some(Format::Snowplow)),
+        let rest = &tabs[1..];
+        holds(&[
+            (&tabs, None),
+            (&format!("app{tabs}\nnext"), Some(Snowplow)),
             // Its first column, app_id, may be empty.
-            (
-                "a",
-                &format!("\tweb{}\nnext", &tabs[1..]),
-                Some(Format::Snowplow),
-            ),
-            (
-                "a",
-                &format!(" \t\r\n\tweb{}\n", &tabs[1..]),
-                Some(Format::Snowplow),
-            ),
-            ("a", "event,distinct_id\n", Some(Format::Csv)),
-            ("a.CSV.gz", "event\n", Some(Format::Csv)),
-            ("a.csv", "", Some(Format::Csv)),
-            ("a", "PAR1\u{15}", Some(Format::Parquet)),
-            ("a", r#"{"a":1}"#, None),
-            ("a", "hello", None),
-        ];
-        for (name, beginning, expected) in table {
-            assert_eq!(guess(name, beginning.as_bytes()), expected, "{beginning}");
+            (&format!("\tweb{rest}\nnext"), Some(Snowplow)),
+            (&format!(" \t\r\n\tweb{rest}\n"), Some(Snowplow)),
+            ("event,distinct_id\n", Some(Csv)),
+            ("PAR1\u{15}", Some(Parquet)),
+        ]);
+        for (name, beginning) in [("a.CSV.gz", "event\n"), ("a.csv", "")] {
+            assert_eq!(guess(name, beginning.as_bytes()), Some(Csv), "{name}");
         }
     }
 }

@@ -28,7 +28,7 @@
 //! | `skipped_without_event_type` | Amplitude: no event of the application's |
 //! | `time_of_another_field` | the usual field has none that can be read, but another has |
 //! | `distinct_id_from_amplitude_id` | Amplitude: neither user nor device, but Amplitude's number of the person |
-//! | `generated_identify`, `generated_groupidentify` | an event more, for what the record says of ids or groups |
+//! | `generated_identify`, `generated_merge`, `generated_groupidentify` | an event more, for what the record says of ids or groups |
 
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ pub struct Options {
     pub time_offset_seconds: i64,
     /// Records that name nobody are skipped and counted, not rejected.
     pub skip_without_distinct_id: bool,
-    /// Make `$identify` events where the source knows a person by two ids.
+    /// Make `$identify` events where the source knows a user, and the device if it does.
     pub identify: bool,
     /// Make `$groupidentify` events where the source knows properties of groups.
     pub groups: bool,

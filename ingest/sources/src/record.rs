@@ -63,13 +63,21 @@ pub enum FileError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// It is not of the format, so that no further record can be told apart.
-    #[error("{message} (at byte {offset} of the decompressed file)")]
+    #[error("{message}{}", place(*offset))]
     Malformed {
-        /// Where, in bytes of the decompressed file.
+        /// Where, in bytes of the decompressed file; 0 where it is wrong as a whole.
         offset: u64,
         /// A sentence for people, with what to do.
         message: String,
     },
+}
+
+/// A place in a file, compressed or not.
+fn place(offset: u64) -> String {
+    match offset {
+        0 => String::new(),
+        _ => format!(" (at byte {offset} of its contents)"),
+    }
 }
 
 /// The decompressed bytes of a file.

@@ -40,6 +40,15 @@ impl RunningAllowances {
         Self { stop, task }
     }
 
+    /// Waits until the keeper ends, which it does not by itself: no import would be counted or admitted any
+    /// more. Nothing is to be asked of it after that.
+    pub async fn failed(&mut self) -> String {
+        match (&mut self.task).await {
+            Err(error) => format!("imports are no longer counted: {error}"),
+            Ok(()) => "imports are no longer counted".to_owned(),
+        }
+    }
+
     /// Tells the catalog what was counted to the last, and gives the rest back. To be called when no
     /// request is under way any more and all commits have ended; before the shippers end.
     pub async fn stop(self) {

@@ -1,5 +1,28 @@
 //! Answers that are written without hyper.
 
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long a refused connection may take to read why.
+const TELL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers a connection whose request is not looked at, if there is time for it.
+pub async fn tell(mut stream: TcpStream, answer: &[u8]) {
+    let told = async {
+        stream.write_all(answer).await?;
+        stream.shutdown().await?;
+        // Closing before the request was read would reset the connection, answer and all.
+        let mut scratch = [0; 4 << 10];
+        while stream.read(&mut scratch).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Neither a slow nor a broken peer changes anything here.
+    let _ = timeout(TELL_TIMEOUT, told).await;
+}
+
 /// A whole answer with an error body.
 pub fn canned(status: &str, code: &str, detail: &str, headers: &str) -> Vec<u8> {
     let kind = if status.starts_with('5') {

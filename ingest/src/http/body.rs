@@ -42,10 +42,8 @@ pub async fn gather<T>(
     // buffer that it has alone it doubles, and keeps for as long as the connection lasts.
     let mut before = Bytes::new();
     let mut pace = Pace::new(limits);
-    while let Some(bytes) = pace.data(body).await? {
-        if pace.is_slow() {
-            call.step_aside();
-        }
+    // The watermark passes a body that keeps us waiting, whether it comes slowly or not at all.
+    while let Some(bytes) = pace.data(body, || call.step_aside()).await? {
         if pace.bytes == bytes.len() {
             judge(&bytes, declared.max(bytes.len()))?;
         }
@@ -70,7 +68,7 @@ pub async fn gather<T>(
 pub async fn drain(body: &mut Incoming, limits: &HttpLimits) -> Result<(), ApiError> {
     declared(body, limits)?;
     let mut pace = Pace::new(limits);
-    while pace.data(body).await?.is_some() {}
+    while pace.data(body, || ()).await?.is_some() {}
     Ok(())
 }
 
@@ -105,9 +103,13 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// The next bytes; nothing at the body's end.
-    async fn data(&mut self, body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
-        while let Some(frame) = poll_fn(|cx| self.poll_frame(body, cx)).await? {
+    /// The next bytes; nothing at the body's end. Calls `slow` where it has kept us waiting for long.
+    async fn data(
+        &mut self,
+        body: &mut Incoming,
+        slow: impl Fn(),
+    ) -> Result<Option<Bytes>, ApiError> {
+        while let Some(frame) = poll_fn(|cx| self.poll_frame(body, cx, &slow)).await? {
             let Ok(bytes) = frame.into_data() else {
                 continue; // Trailers mean nothing here.
             };
@@ -121,33 +123,38 @@ impl<'a> Pace<'a> {
         &mut self,
         body: &mut Incoming,
         cx: &mut Context<'_>,
+        slow: &impl Fn(),
     ) -> Poll<Result<Option<Frame<Bytes>>, ApiError>> {
         match Pin::new(body).poll_frame(cx) {
             Poll::Ready(None) => Poll::Ready(Ok(None)),
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Ok(Some(frame))),
             Poll::Ready(Some(Err(_))) => Poll::Ready(Err(cut_short())),
-            Poll::Pending => self.poll_stall(cx).map(Err),
+            Poll::Pending => self.poll_stall(cx, slow).map(Err),
         }
     }
 
     /// Ready when nothing has come for too long.
-    fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<ApiError> {
+    fn poll_stall(&mut self, cx: &mut Context<'_>, slow: &impl Fn()) -> Poll<ApiError> {
         let deadline = self.last + self.limits.body_stall_timeout;
+        let slow_at = self.started.checked_add(self.limits.body_hold);
+        let due = |now| match slow_at {
+            Some(slow_at) if slow_at > now => slow_at.min(deadline),
+            _ => deadline,
+        };
         let timer = self
             .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due(self.last).into())));
         while timer.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= deadline {
+            let now = Instant::now();
+            if now >= deadline {
                 return Poll::Ready(stalled());
             }
-            timer.as_mut().reset(deadline.into());
+            timer.as_mut().reset(due(now).into());
+        }
+        if slow_at.is_some_and(|slow_at| Instant::now() >= slow_at) {
+            slow();
         }
         Poll::Pending
-    }
-
-    /// Whether it has kept us waiting for long, from its first byte to the last that came.
-    fn is_slow(&self) -> bool {
-        self.timer.is_some() && self.last.duration_since(self.started) > self.limits.body_hold
     }
 
     /// Bytes came; refuses when all of them together are too many, or came too slowly.

@@ -4,24 +4,25 @@
 //! up to the submission and nothing after it.
 
 use super::answer::Answer;
+use super::body::overloaded;
 use super::head::bearer;
 use super::imports;
+use super::parse::{FirstEvents, Taken, parse};
 use super::payload::{self, Payload};
 use super::query::Query;
 use super::report::{Told, stores};
 use super::{Call, Route};
 use crate::core::Core;
 use crate::metrics::Stage;
+use crate::months::{MONTHS_MAX, MonthsRefusal, Paid};
 use crate::watermark::Arrival;
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
-use millrace_parse::{ApiError, Facts, KeyLookup, ParseError, Parsed, Protocol};
+use millrace_parse::{ApiError, ErrorType, Facts, Parsed, Protocol};
 use millrace_pipeline::{Admission, Pending, Refusal, Slot};
-use millrace_rows::{Batch, Lane, TeamId};
+use millrace_rows::{Batch, Lane};
 use std::rc::Rc;
-
-/// Keys that one request may make us look up; a request has one, and more is a mistake of ours.
-const LOOKUPS_MAX: usize = 4;
+use std::time::Instant;
 
 /// Takes a request's events.
 pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, ApiError> {
@@ -42,7 +43,12 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         Protocol::V1 { key, .. } => Some(key),
     };
     let payload = payload::read(call, &query, lane, key, body).await?;
-    let Payload { json, share, turn } = payload;
+    let Payload {
+        json,
+        mut share,
+        turn,
+        beside,
+    } = payload;
     let arrival = call.arrival();
     let facts = Facts {
         received_at: call.received_at,
@@ -63,14 +69,17 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         true => None,
         false => Some(reserve(call.core, lane, json.len())?),
     };
-    let Taken { parsed, unnoted } = parse(call, &json, &facts).await?;
+    let Taken { parsed, unnoted } = parse(call, json, &facts, beside).await?;
+    // In place of the body, which is no longer needed: rows may take more than it did.
+    if !share.grow_to(parsed.batch.bytes()) {
+        recycle(call.core, parsed.batch);
+        return Err(overloaded(call.core));
+    }
     let told = Told::of(&parsed, call.route == Route::V1);
-    json.recycle(&call.core.buffers);
     if stores(&parsed)
         && let Some(slot) = slot
     {
-        let taken = Taken { parsed, unnoted };
-        store(call, arrival, slot, taken, told.plain()).await?;
+        store(call, arrival, slot, parsed, unnoted, told.plain()).await?;
     } else {
         recycle(call.core, parsed.batch);
     }
@@ -107,64 +116,29 @@ fn protocol<'a>(call: &Call<'a>) -> Result<Protocol<'a>, ApiError> {
     })
 }
 
-/// A request that was understood.
-struct Taken {
-    parsed: Parsed,
-    /// Its key and project, if it is not noted of the project that it has events.
-    unnoted: Option<(Box<str>, TeamId)>,
-}
-
-/// Parses, and looks up the key when it is not in the cache.
-async fn parse(call: &Call<'_>, json: &[u8], facts: &Facts<'_>) -> Result<Taken, ApiError> {
-    let keys = &call.core.shared.deps.keys;
-    let mut looked_up: Vec<(String, KeyLookup)> = Vec::new();
-    let mut unnoted = None;
-    loop {
-        let mut find = |key: &str| {
-            let known = looked_up.iter().find(|(known, _)| known == key);
-            let lookup = known.map_or_else(|| keys.cached(key), |(_, lookup)| *lookup);
-            call.conn.was_of(key);
-            if let KeyLookup::Found(project) = lookup
-                && !project.ingested_event
-            {
-                unnoted = Some((key.into(), project.team_id));
-            }
-            lookup
-        };
-        let started = call.now();
-        let result = call.core.parser.borrow_mut().parse(json, facts, &mut find);
-        call.took(Stage::Parse, started);
-        match result {
-            Ok(parsed) => return Ok(Taken { parsed, unnoted }),
-            Err(ParseError::Refused(error)) => return Err(error),
-            Err(ParseError::NeedsKey(key)) if looked_up.len() < LOOKUPS_MAX => {
-                let found = keys
-                    .find(&key)
-                    .await
-                    .map_err(|_| catalog_unavailable(call.core))?;
-                looked_up.push((key, found.map_or(KeyLookup::Unknown, KeyLookup::Found)));
-            }
-            Err(ParseError::NeedsKey(_)) => return Err(catalog_unavailable(call.core)),
-        }
-    }
-}
-
 /// Stores a batch, unless it was stored when it was sent before.
 async fn store(
     call: &Call<'_>,
     arrival: Arrival,
     slot: Slot,
-    taken: Taken,
+    parsed: Parsed,
+    unnoted: Option<FirstEvents>,
     plain: bool,
 ) -> Result<(), ApiError> {
     let core = call.core;
-    let Taken { parsed, unnoted } = taken;
     let unnoted = unnoted.filter(|_| parsed.accepted > 0);
     let fingerprint = parsed.fingerprint;
     if core.shared.resends.knows(fingerprint) {
         core.metrics.resent();
+        let shipping = slot.committed_before(parsed.batch.lane);
         recycle(core, parsed.batch);
-        return Ok(());
+        // It brings no rows that anyone would have to wait for.
+        drop(arrival);
+        let known = match shipping {
+            Some(shipping) => shipping.finished().await,
+            None => Ok(()),
+        };
+        return known.map_err(|refusal| refused(core, refusal));
     }
     let admission = match parsed.batch.lane {
         Lane::Live => None,
@@ -176,10 +150,19 @@ async fn store(
             }
         },
     };
+    // Behind whatever may refuse the request for longer: to be told to wait costs nothing.
+    let months = match pay_for_months(call, &parsed) {
+        Ok(months) => months,
+        Err(refusal) => {
+            recycle(core, parsed.batch);
+            return Err(refusal);
+        }
+    };
     let started = call.now();
     let taken = Admitted {
         batch: parsed.batch,
         admission,
+        months,
         fingerprint,
     };
     let stored = commit(Rc::clone(core), slot, taken, unnoted);
@@ -199,11 +182,45 @@ async fn store(
     Ok(())
 }
 
+/// Pays for the older months of what is to be stored.
+fn pay_for_months(call: &Call<'_>, parsed: &Parsed) -> Result<Paid, ApiError> {
+    let months = &call.core.shared.months;
+    let paid = months.pay(
+        parsed.team_id,
+        &parsed.batch,
+        call.received_at,
+        Instant::now(),
+    );
+    paid.map_err(|refusal| match refusal {
+        MonthsRefusal::TooMany { months } => ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            ErrorType::InvalidRequest,
+            "too_many_months",
+            format!(
+                "The events of the request are of {months} months that are over for a while; nothing was stored. \
+                 Send events of at most {MONTHS_MAX} such months in a request."
+            ),
+        ),
+        MonthsRefusal::Later {
+            retry_after_seconds,
+        } => ApiError {
+            retry_after_seconds: Some(retry_after_seconds),
+            ..ApiError::unavailable(
+                "too_many_months",
+                "The project sends events of many months that are over for a while; nothing of the request was \
+                 stored. Send it again, and such events in the order of their time.",
+            )
+        },
+    })
+}
+
 /// What is stored of a request.
 struct Admitted {
     batch: Batch,
     /// Of an import.
     admission: Option<Admission>,
+    /// Given back if it is not stored.
+    months: Paid,
     fingerprint: Option<u128>,
 }
 
@@ -212,28 +229,31 @@ async fn commit(
     core: Rc<Core>,
     slot: Slot,
     admitted: Admitted,
-    unnoted: Option<(Box<str>, TeamId)>,
+    unnoted: Option<FirstEvents>,
 ) -> Result<(), Refusal> {
     let Admitted {
         batch,
         admission,
+        months,
         fingerprint,
     } = admitted;
     let reuse = |spent| core.parser.borrow_mut().recycle(spent);
-    let committed = match admission {
-        None => slot.submit(batch, reuse).await?,
-        Some(admission) => slot.submit_counted(batch, admission, reuse).await?,
-    };
+    let committed = slot.commit(batch, admission, reuse).await?;
+    months.keep();
+    // Now, as it is stored from here on, whatever its client is told and when.
     match committed.pending {
         None => core.shared.resends.remember(fingerprint),
         Some(pending) if fingerprint.is_some() => remember_later(&core, pending, fingerprint),
         Some(_) => {}
     }
-    if let Some((key, team_id)) = unnoted {
+    if let Some(FirstEvents { key, team_id }) = unnoted {
         core.shared.deps.keys.note_first_event(&key, team_id);
     }
     reuse(committed.spent);
-    Ok(())
+    match committed.shipping {
+        Some(shipping) => shipping.finished().await,
+        None => Ok(()),
+    }
 }
 
 /// Remembers a request that was acknowledged before it was stored, once it is: sent again before, or
@@ -275,6 +295,17 @@ fn reserve(core: &Core, lane: Lane, bytes: usize) -> Result<Slot, ApiError> {
         .map_err(|refusal| refused(core, refusal))
 }
 
+/// 413 for events whose rows take more room than one insert may.
+fn too_large() -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorType::InvalidRequest,
+        "batch_too_large",
+        "The events of the request take more room than can be stored at once; nothing was stored. Send fewer events \
+         per request.",
+    )
+}
+
 /// 503 for a log or a queue that takes no more.
 pub fn refused(core: &Core, refusal: Refusal) -> ApiError {
     let code = match refusal {
@@ -282,18 +313,27 @@ pub fn refused(core: &Core, refusal: Refusal) -> ApiError {
         Refusal::LogFull => "log_full",
         Refusal::DiskFull => "disk_full",
         Refusal::HistoricalShed => "historical_shed",
-        Refusal::LogFailed => "log_failed",
+        // Of what was written when the disk failed, the next start finds all or nothing.
+        Refusal::LogFailed => {
+            return core.later(
+                "log_failed",
+                format!(
+                    "It is not known whether the events were stored: {refusal}. Send the request again; an event \
+                     that has a uuid of its own counts once."
+                ),
+            );
+        }
         Refusal::ShuttingDown => "shutting_down",
+        Refusal::NotShipped => {
+            return core.later(
+                "not_shipped",
+                format!("The events are stored, but not in ClickHouse yet: {refusal}. Sent again, they are stored once more."),
+            );
+        }
+        Refusal::TooLarge => return too_large(),
     };
     core.later(
         code,
         format!("Nothing was stored: {refusal}. Send the request again."),
-    )
-}
-
-fn catalog_unavailable(core: &Core) -> ApiError {
-    core.later(
-        "catalog_unavailable",
-        "The project key cannot be looked up at the moment. Send the request again.",
     )
 }

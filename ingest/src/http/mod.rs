@@ -4,6 +4,9 @@
 //! |---|---|
 //! | `route`, `head`, `query` | read what the request says |
 //! | `body`, `payload` | read what it carries |
+//! | `decode` | make JSON of it, which is not to be many times as much |
+//! | `parse` | make rows of that |
+//! | `beside` | do either on a thread of its own, where it is long |
 //! | `imports` | whether an import may be stored |
 //! | `capture`, `report` | store it, and say what became of it |
 //! | `door`, `letter` | who is sent away unread, and what they are told |
@@ -11,14 +14,17 @@
 //! | `courtesy`, `cors`, `answer` | everything else that is answered, and how |
 
 mod answer;
+mod beside;
 mod body;
 mod capture;
 mod cors;
 mod courtesy;
+mod decode;
 mod door;
 mod head;
 mod imports;
 mod letter;
+mod parse;
 mod payload;
 mod query;
 mod report;
@@ -26,6 +32,7 @@ mod route;
 mod scripts;
 
 pub use answer::Answer;
+pub use beside::Threads;
 pub use route::Route;
 
 use crate::core::Core;

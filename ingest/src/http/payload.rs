@@ -1,7 +1,9 @@
-//! From what was sent to the JSON that was meant.
+//! Reading what was sent, when it is this request's turn.
 
+use super::beside::Beside;
 use super::body::{declared, gather, overloaded};
 use super::capture::refused;
+use super::decode::{Decoded, Sent, Shape, decode};
 use super::query::Query;
 use super::{Call, Route};
 use crate::budget::Share;
@@ -13,15 +15,14 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
 use hyper::body::Incoming;
-use millrace_encoding::{Boundary, Encoding, Hints, Unwrapper, Whole};
+use millrace_encoding::{
+    Boundary, Encoding, Hints, ON_CORE_BYTES_MAX, Unwrapper, Whole, key_behind, keys_in,
+};
 use millrace_parse::{ApiError, KeyLookup};
 use millrace_rows::Lane;
 
-/// Bytes of a key that is looked for.
-const KEY_BYTES_MAX: usize = 128;
-/// Bytes of an event in parts, in events of the largest size: a larger one is refused by itself, and kept
-/// with those that were, but nobody's mistake is to cost as much as a batch may.
-const PARTS_PER_EVENT_MAX: usize = 4;
+/// Bytes at either end of a large body in which its key is looked for.
+const SEARCHED_BYTES: usize = 16 << 10;
 
 /// A body as JSON, and what it holds until the request is answered.
 pub struct Payload {
@@ -31,6 +32,8 @@ pub struct Payload {
     pub share: Share,
     /// Its turn on the core.
     pub turn: Turn,
+    /// The thread on which it is parsed, if that is too long for a core.
+    pub beside: Option<Beside>,
 }
 
 /// Reads and decodes the body, or a GET's `data`, when it is this request's turn. `key` is the
@@ -75,30 +78,72 @@ pub async fn read(
         .await
         .ok_or_else(|| overloaded(core))?;
     let started = call.now();
-    let limits = &core.shared.config.limits;
-    let mut unwrapper = Unwrapper {
-        buffers: &core.buffers,
-        decoder: &core.decoder,
-        bytes_max: limits.decoded_bytes_max,
-    };
-    let json = match (&query.data, boundary) {
-        (_, Some(boundary)) => {
-            let bytes_max = limits.parse.event_bytes_max * PARTS_PER_EVENT_MAX;
-            unwrapper.bytes_max = unwrapper.bytes_max.min(bytes_max);
-            unwrapper.parts(sent, hints, boundary, key)?
-        }
-        (Some(data), None) if sent.is_empty() => unwrapper.data(data, hints.compression)?,
-        _ => unwrapper.body(sent, hints)?,
-    };
+    let sent = as_sent(core, query, sent, hints, boundary);
+    let decoded = decode(call, sent, key, share).await?;
+    let Decoded {
+        json,
+        share,
+        beside,
+    } = decoded;
     call.took(Stage::Decode, started);
     core.metrics.body(sent_bytes, json.len());
     if json.iter().all(u8::is_ascii_whitespace) {
         return Err(Unwrapper::empty_body());
     }
-    if !share.grow_to(sent_bytes.max(json.len())) {
-        return Err(overloaded(core));
+    let beside = parsed_beside(call, key, &json, beside).await?;
+    Ok(Payload {
+        json,
+        share,
+        turn,
+        beside,
+    })
+}
+
+/// Takes a thread for a body that is too long to parse on a core, or gives back the one that decoded it.
+async fn parsed_beside(
+    call: &Call<'_>,
+    key: Option<&str>,
+    json: &[u8],
+    beside: Option<Beside>,
+) -> Result<Option<Beside>, ApiError> {
+    if json.len() <= ON_CORE_BYTES_MAX {
+        return Ok(None);
     }
-    Ok(Payload { json, share, turn })
+    let is_known = is_of_known_project(call.core, key, json);
+    let Some(mut beside) = beside else {
+        return Beside::enter(call, is_known).await.map(Some);
+    };
+    if is_known {
+        beside.is_of_known_project();
+    }
+    Ok(Some(beside))
+}
+
+/// What was sent, with how it is to be taken apart.
+fn as_sent(
+    core: &Core,
+    query: &Query<'_>,
+    sent: Whole,
+    hints: Hints,
+    boundary: Option<Boundary>,
+) -> Sent {
+    let (bytes, shape) = match (&query.data, boundary) {
+        (_, Some(boundary)) => {
+            let limits = &core.shared.config.limits;
+            (sent, Shape::parts(boundary, limits.parse.event_bytes_max))
+        }
+        (Some(data), None) if sent.is_empty() => {
+            let mut copy = core.buffers.take();
+            copy.extend_from_slice(data);
+            (Whole::Buffer(copy), Shape::Data)
+        }
+        _ => (sent, Shape::Body),
+    };
+    Sent {
+        bytes,
+        shape,
+        hints,
+    }
 }
 
 /// Whether the body is worth reading: what is refused later costs the reading, too. Who only asks what
@@ -152,6 +197,18 @@ fn known_flow(core: &Core, key: &[u8]) -> Option<Flow> {
     is_believed.then(|| Flow::of_key(key))
 }
 
+/// Whether a large body names a project's key where most do, or its head does.
+fn is_of_known_project(core: &Core, key: Option<&str>, json: &[u8]) -> bool {
+    let end = json.len().saturating_sub(SEARCHED_BYTES);
+    let ends = [json.get(..SEARCHED_BYTES), json.get(end..)];
+    let keys = ends.into_iter().flatten().flat_map(|text| {
+        let keys = keys_in(Encoding::Identity, text, SEARCHED_BYTES);
+        keys.into_iter()
+    });
+    let mut keys = keys.chain(key.map(str::to_owned));
+    keys.any(|key| matches!(core.shared.deps.keys.cached(&key), KeyLookup::Found(_)))
+}
+
 /// Whose a body is, if it begins with its project's key, as most do. Who has it begin with
 /// another's takes turns with that project.
 fn key_of(body: &[u8]) -> Option<&[u8]> {
@@ -161,12 +218,7 @@ fn key_of(body: &[u8]) -> Option<&[u8]> {
     if !matches!(name, b"api_key" | b"token") {
         return None;
     }
-    let rest = rest.strip_prefix(b"\"")?.trim_ascii_start();
-    let rest = rest.strip_prefix(b":")?.trim_ascii_start();
-    let rest = rest.strip_prefix(b"\"")?;
-    let start = rest.get(..rest.len().min(KEY_BYTES_MAX))?;
-    let key = start.get(..memchr::memchr(b'"', start)?)?;
-    (!key.is_empty()).then_some(key)
+    key_behind(rest.strip_prefix(b"\"")?)
 }
 
 /// Of a body in parts.

@@ -1,6 +1,6 @@
 //! Changes of keys, by this process and by others, and the list of imported keys, which goes with them.
 
-use super::{CatalogUnavailable, Keys, Shared, lock};
+use super::{CatalogUnavailable, Keys, Shared, Validity, lock};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +13,19 @@ pub(super) const POLL_PERIOD: Duration = Duration::from_millis(500);
 const IMPORTED_MAX: usize = 10_000;
 /// Known keys that are asked about at once.
 const RECHECKED_MAX: usize = 500;
+
+/// Known keys that are not believed where nothing newer can be had: something was changed, and the
+/// catalog has not said yet that it was not their end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that were not asked about before the catalog failed.
+    Some(HashSet<Arc<str>>),
+    /// All.
+    All,
+}
 
 impl Keys {
     /// Watches for changes by other processes. Never ends; spawn it, and abort it at the end.
@@ -42,13 +55,20 @@ impl Keys {
 
     /// One look at the counter of changes.
     pub(super) async fn look_for_changes(&self) {
+        let before = self.0.generation.load(Ordering::Acquire);
         let Ok(version) = self.version().await else {
             return;
         };
         let seen = *lock(&self.0.seen_version);
-        if seen != Some(version) {
-            self.invalidate_all();
-            if self.forget_revoked().await.is_err() {
+        if seen == Some(version) {
+            // Whoever doubted had a failure and no change.
+            self.0.doubt_only(before, Doubt::Nothing);
+        } else {
+            let generation = self.invalidate_all();
+            let unasked = self.forget_revoked().await;
+            let is_done = unasked == Doubt::Nothing;
+            self.0.doubt_only(generation, unasked);
+            if !is_done {
                 // Seen once more the next time.
                 return;
             }
@@ -67,21 +87,25 @@ impl Keys {
 
     /// Looks which of the known keys are nobody's any more, without waiting for them to be used:
     /// while the catalog cannot be reached known keys go on working, and a key that was revoked
-    /// before must not.
-    async fn forget_revoked(&self) -> Result<(), CatalogUnavailable> {
+    /// before must not. Returns those of which the catalog did not say.
+    async fn forget_revoked(&self) -> Doubt {
         let known: Vec<Arc<str>> = self.0.found.iter().map(|(key, _)| (*key).clone()).collect();
-        for keys in known.chunks(RECHECKED_MAX) {
+        for (round, keys) in known.chunks(RECHECKED_MAX).enumerate() {
             let (catalog, asked) = (self.0.catalog.clone(), keys.to_vec());
             let living = async move {
                 let keys: Vec<&str> = asked.iter().map(|key| &**key).collect();
                 catalog.living_project_keys(&keys).await
             };
-            let living: HashSet<String> = self.0.ask(living).await?.into_iter().collect();
+            let Ok(living) = self.0.ask(living).await else {
+                let unasked = known.iter().skip(round * RECHECKED_MAX);
+                return Doubt::Some(unasked.cloned().collect());
+            };
+            let living: HashSet<String> = living.into_iter().collect();
             for key in keys.iter().filter(|key| !living.contains(&***key)) {
                 self.0.found.invalidate(&**key);
             }
         }
-        Ok(())
+        Doubt::Nothing
     }
 
     async fn load_imported(&self) {
@@ -102,6 +126,25 @@ impl Keys {
 }
 
 impl Shared {
+    /// Whether a known key may be believed past its age, as nothing newer can be had.
+    pub(super) fn outlives(&self, key: &str, validity: Validity) -> bool {
+        // Looked up since the last change.
+        validity.generation == self.generation.load(Ordering::Acquire)
+            || match &*lock(&self.doubt) {
+                Doubt::Nothing => true,
+                Doubt::Some(keys) => !keys.contains(key),
+                Doubt::All => false,
+            }
+    }
+
+    /// Narrows the doubt down to what a look left, if nobody has doubted since it began.
+    fn doubt_only(&self, generation: u64, left: Doubt) {
+        let mut doubt = lock(&self.doubt);
+        if self.generation.load(Ordering::Acquire) == generation {
+            *doubt = left;
+        }
+    }
+
     /// Whether a key with a wrong checksum was certainly not imported.
     pub(super) fn is_garbage(&self, key: &str) -> bool {
         let imported = lock(&self.imported);

@@ -62,6 +62,7 @@ impl Lookup {
     async fn run(self) {
         let mut answer = self.ask().await;
         if let (Err(CatalogUnavailable), Some(found)) = (answer, self.shared.found.get(&*self.key))
+            && self.shared.outlives(&self.key, found.validity)
         {
             // Nothing newer can be had.
             answer = Ok(Looked {
@@ -90,6 +91,8 @@ impl Lookup {
             if self.shared.generation.load(Ordering::Acquire) == generation {
                 return Ok(looked);
             }
+            // Whoever looks which keys were revoked may have looked before this one was there.
+            self.shared.found.invalidate(&*self.key);
         }
     }
 }

@@ -14,8 +14,8 @@
 //! 4. W = T.
 //!
 //! So W stands still while ClickHouse is away, and no waiting is ever for a guessed time. What holds
-//! W up, and for how long: a body that comes slowly for [`HttpLimits::body_hold`] and one pause of
-//! it, a commit for as long as the disk takes, shipping for as long as ClickHouse takes.
+//! W up, and for how long: a body that comes slowly or not at all for [`HttpLimits::body_hold`],
+//! a commit for as long as the disk takes, shipping for as long as ClickHouse takes.
 //!
 //! | Module | Does |
 //! |---|---|

@@ -6,9 +6,9 @@
 
 use super::{Arrivals, advance};
 use crate::metrics;
-use millrace_catalog::{Catalog, CatalogError, UtcTime};
+use millrace_catalog::{Catalog, IngestNode, NodeStarts, Published, RegisterError, UtcTime};
 use millrace_pipeline::Pipeline;
-use millrace_rows::{Clock, Micros};
+use millrace_rows::{Clock, Micros, shown};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -40,7 +40,8 @@ pub struct RunningNode {
     pipeline: Pipeline,
     clock: Arc<dyn Clock>,
     watermark: watch::Receiver<Option<Micros>>,
-    tasks: JoinSet<()>,
+    /// None ends by itself; one that does says why.
+    tasks: JoinSet<String>,
 }
 
 /// Its place in the catalog.
@@ -49,6 +50,7 @@ struct Record {
     catalog: Catalog,
     name: String,
     host: String,
+    starts: NodeStarts,
 }
 
 // === impl Node ===
@@ -58,16 +60,18 @@ impl Node {
     /// otherwise that it still writes into.
     ///
     /// # Errors
-    /// When the catalog does not have it; then it must take none.
+    /// When the catalog does not have it, or another start has the name; then it must take none.
     pub async fn register(
         catalog: Catalog,
         name: String,
         host: String,
-    ) -> Result<Self, CatalogError> {
+        starts: NodeStarts,
+    ) -> Result<Self, RegisterError> {
         let record = Record {
             catalog,
             name,
             host,
+            starts,
         };
         let floor = record.register().await?;
         Ok(Self {
@@ -101,7 +105,10 @@ impl Node {
             EVERY,
             sender,
         );
-        tasks.spawn(advancing);
+        tasks.spawn(async move {
+            advancing.await;
+            "the watermark stands still".to_owned()
+        });
         let publisher = Publisher {
             record: record.clone(),
             arrivals: arrivals.clone(),
@@ -130,13 +137,28 @@ impl RunningNode {
         self.watermark.clone()
     }
 
+    /// Waits until the node can go on no more, and says why: a task of it panicked, so that exports would wait for
+    /// it for ever, or another start has taken its name.
+    pub async fn failed(&mut self) -> String {
+        match self.tasks.join_next().await {
+            Some(Ok(reason)) => reason,
+            Some(Err(error)) => format!("the watermark stands still: {error}"),
+            None => "the watermark stands still".to_owned(),
+        }
+    }
+
     /// Takes leave, once no request is under way and shipping has ended: if nothing is left in the
     /// log, nobody needs to wait for this node. The catalog may take `time` to hear it: on a busy disk
     /// others write to it first.
     pub async fn stop(mut self, time: Duration) {
         // Whatever was published after the leave would take it back.
         self.tasks.shutdown().await;
-        let Record { catalog, name, .. } = &self.record;
+        let Record {
+            catalog,
+            name,
+            starts,
+            ..
+        } = &self.record;
         if !self.pipeline.is_all_shipped() {
             tracing::warn!(
                 node = name,
@@ -148,7 +170,7 @@ impl RunningNode {
         let floor = floor.unwrap_or_else(|| self.clock.now());
         let mut reason = "it does not answer".to_owned();
         let telling = async {
-            while let Err(error) = catalog.stop_ingest_node(name, floor.into()).await {
+            while let Err(error) = catalog.stop_ingest_node(name, starts, floor.into()).await {
                 reason = error.to_string();
                 tokio::time::sleep(DEREGISTER_PAUSE).await;
             }
@@ -165,8 +187,14 @@ impl RunningNode {
 // === impl Record ===
 
 impl Record {
-    async fn register(&self) -> Result<Option<Micros>, CatalogError> {
-        let registered = self.catalog.register_ingest_node(&self.name, &self.host);
+    async fn register(&self) -> Result<Option<Micros>, RegisterError> {
+        let Self {
+            catalog,
+            name,
+            host,
+            starts,
+        } = self;
+        let registered = catalog.register_ingest_node(name, host, starts);
         Ok(registered.await?.map(|UtcTime(floor)| Micros(floor)))
     }
 }
@@ -182,7 +210,8 @@ struct Publisher {
 }
 
 impl Publisher {
-    async fn run(mut self) {
+    /// Publishes until another start has taken the name; says which.
+    async fn run(mut self) -> String {
         let started = self.clock.now();
         let mut every = tokio::time::interval(EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -195,43 +224,52 @@ impl Publisher {
             if watermark == before && at.elapsed() < SIGN_OF_LIFE_EVERY {
                 continue;
             }
-            if self.publish(watermark).await {
-                published = (watermark, Instant::now());
+            match self.publish(watermark).await {
+                Ok(true) => published = (watermark, Instant::now()),
+                Ok(false) => {}
+                Err(other) => return taken_by(&self.record.name, &other),
             }
         }
     }
 
-    /// Says how far the node is; false if it has to be said again.
-    async fn publish(&mut self, watermark: Option<Micros>) -> bool {
-        let Record { catalog, name, .. } = &self.record;
-        let publishing = catalog.publish_watermark(name, watermark.map(UtcTime::from));
-        let said = match timeout(CATALOG_TIMEOUT, publishing).await {
-            Ok(Ok(true)) => Ok(true),
-            Ok(Ok(false)) => match timeout(CATALOG_TIMEOUT, self.register_again()).await {
-                Ok(registered) => registered.map(|()| false),
-                Err(_) => return self.failed("it does not answer"),
-            },
-            Ok(Err(error)) => Err(error),
-            Err(_) => return self.failed("it does not answer"),
+    /// Says how far the node is; false if it has to be said again, an error if another start has taken the name.
+    async fn publish(&mut self, watermark: Option<Micros>) -> Result<bool, Box<IngestNode>> {
+        let said = match timeout(CATALOG_TIMEOUT, self.try_to_publish(watermark)).await {
+            Ok(Ok(is_said)) => is_said,
+            Ok(Err(RegisterError::Taken(other))) => return Err(other),
+            Ok(Err(RegisterError::Catalog(error))) => return Ok(self.failed(&error.to_string())),
+            Err(_) => return Ok(self.failed("it does not answer")),
         };
-        match said {
-            Ok(said) => {
-                if std::mem::take(&mut self.is_failing) {
-                    tracing::info!("the catalog knows this node's watermark again");
-                }
-                said
-            }
-            Err(error) => self.failed(&error.to_string()),
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!("the catalog knows this node's watermark again");
         }
+        Ok(said)
     }
 
-    /// Somebody had this node forgotten while it lives: windows may have run that it wrote into.
-    async fn register_again(&self) -> Result<(), CatalogError> {
-        tracing::error!(
-            node = self.record.name,
-            "the catalog has forgotten this node, or stopped it, though it runs; it registers again. \
-             Events that it took meanwhile may be missing from exports: run a backfill for that time"
-        );
+    async fn try_to_publish(&self, watermark: Option<Micros>) -> Result<bool, RegisterError> {
+        let Record {
+            catalog,
+            name,
+            starts,
+            ..
+        } = &self.record;
+        let publishing = catalog.publish_watermark(name, starts, watermark.map(UtcTime::from));
+        match publishing.await? {
+            Published::Done => return Ok(true),
+            Published::Taken(other) => return Err(RegisterError::Taken(other)),
+            Published::Unnoted => {}
+            // Somebody had it forgotten while it lives: windows may have run that it wrote into.
+            Published::Unknown => tracing::error!(
+                node = name,
+                "the catalog has forgotten this node, or stopped it, though it runs; it registers again. \
+                 Events that it took meanwhile may be missing from exports: run a backfill for that time"
+            ),
+        }
+        self.register_again().await?;
+        Ok(false)
+    }
+
+    async fn register_again(&self) -> Result<(), RegisterError> {
         if let Some(floor) = self.record.register().await? {
             self.arrivals.raise_floor(floor);
         }
@@ -246,4 +284,14 @@ impl Publisher {
         }
         false
     }
+}
+
+/// Two processes would say different things of one node: what started last has its name.
+fn taken_by(name: &str, other: &IngestNode) -> String {
+    let (host, at) = (shown(&other.host), other.started_at);
+    format!(
+        "another copy of this data folder was started on {host} at {at}, and has the name of this node ({name}): only one \
+         may run. Stop that one, or delete the file `node` of one of the two folders while it is stopped, which makes \
+         it a node of its own"
+    )
 }

@@ -12,7 +12,7 @@ pub fn gzip(plain: &[u8]) -> Vec<u8> {
     out
 }
 
-fn deflate(plain: &[u8], zlib: bool) -> Vec<u8> {
+pub fn deflate(plain: &[u8], zlib: bool) -> Vec<u8> {
     let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
     let mut out = vec![0; compressor.zlib_compress_bound(plain.len())];
     let written = match zlib {
@@ -35,7 +35,7 @@ fn base64(plain: &[u8]) -> Vec<u8> {
         .into_bytes()
 }
 
-fn lz64(plain: &[u8]) -> Vec<u8> {
+pub fn lz64(plain: &[u8]) -> Vec<u8> {
     lz_str::compress_to_base64(std::str::from_utf8(plain).unwrap()).into_bytes()
 }
 

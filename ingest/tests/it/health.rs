@@ -3,9 +3,10 @@
 use crate::client::Client;
 use crate::stand::{Stand, batch};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use millrace_ingest::HealthServer;
+use millrace_ingest::{HealthServer, Readiness};
 use serde_json::json;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,6 +47,33 @@ fn readiness_names_what_is_wrong_on_both_listeners() {
     assert_eq!(clients[1].request("POST", "/metrics", &[], b"").status, 405);
     assert_eq!(clients[1].request("POST", "/nothing", &[], b"").status, 404);
     metrics_tell_of_requests_events_and_times(&stand, &mut clients[1]);
+}
+
+#[test]
+fn connections_without_an_end_keep_no_probe_out_and_are_few() {
+    let readiness = Readiness::default();
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let health = HealthServer::start(any, readiness, recorder.handle()).unwrap();
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(health.addr()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
+        idle.push(stream);
+        // Accepted one after the other.
+        let mut probe = Client::connect(health.addr());
+        let answer = probe.request("GET", "/_health/live", &[], b"");
+        assert_eq!(answer.status, 200);
+    }
+    // The oldest ended when others came; the newest is waited for.
+    for stream in &mut idle[..100] {
+        assert_eq!(stream.read(&mut [0; 64]).unwrap_or(0), 0);
+    }
+    let newest = idle.last_mut().unwrap();
+    newest.write_all(b"Host: a\r\n\r\n").unwrap();
+    let mut answer = [0; 12];
+    newest.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
 /// In one test with the above, because a process has one recorder.

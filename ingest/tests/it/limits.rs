@@ -1,7 +1,7 @@
 //! Section 2: limits.
 
 use crate::client::request;
-use crate::encodings::gzip;
+use crate::encodings::{deflate, gzip, lz64};
 use crate::stand::{KEY, Stand, batch, event};
 use serde_json::json;
 use std::io::Write;
@@ -49,31 +49,200 @@ fn a_body_at_the_limit_is_taken() {
     assert_eq!(stand.post("/batch/", &body).status, 413);
 }
 
+/// So many hexadecimal digits that hardly compress.
+fn noise(digits: usize) -> String {
+    let mut state = 1_u64;
+    let mut digit = || {
+        // Knuth's constants for a generator of 64 bits.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        char::from(b"0123456789abcdef"[(state >> 60) as usize])
+    };
+    (0..digits).map(|_| digit()).collect()
+}
+
 #[test]
-fn bombs_are_413_in_every_encoding() {
-    let stand = Stand::with(|options| options.server.limits.decoded_bytes_max = 256 << 10);
-    let zeros = vec![b' '; 512 << 10];
-    let brotli = {
+fn bombs_are_413_in_every_encoding_and_say_which_limit_they_pass() {
+    const LIMIT_BYTES: usize = 8 << 20;
+    let stand = Stand::with(|options| options.server.limits.decoded_bytes_max = LIMIT_BYTES);
+    let with_key = |key: &str| {
+        let mut text = format!(r#"{{"api_key":"{key}","batch":["#).into_bytes();
+        text.resize(LIMIT_BYTES + 1, b' ');
+        text
+    };
+    let brotli = |plain: &[u8]| {
         let mut writer = brotli::CompressorWriter::new(Vec::new(), 4096, 9, 22);
-        writer.write_all(&zeros).unwrap();
+        writer.write_all(plain).unwrap();
         writer.into_inner()
     };
-    let lz64 = lz_str::compress_to_base64(std::str::from_utf8(&zeros).unwrap()).into_bytes();
-    let mut client = stand.client();
-    let table = [
-        ("gzip", gzip(&zeros)),
-        ("br", brotli),
-        ("zstd", zstd::encode_all(&zeros[..], 3).unwrap()),
-        ("lz64", lz64),
+    let zstd = |plain: &[u8]| zstd::encode_all(plain, 3).unwrap();
+    type Encode<'a> = (&'a str, &'a dyn Fn(&[u8]) -> Vec<u8>);
+    let (bare, headed) = (
+        |plain: &[u8]| deflate(plain, false),
+        |plain: &[u8]| deflate(plain, true),
+    );
+    let encodings: [Encode<'_>; 5] = [
+        ("gzip", &gzip),
+        ("deflate", &bare),
+        ("deflate", &headed),
+        ("br", &brotli),
+        ("zstd", &zstd),
     ];
-    for (encoding, body) in table {
-        let answer = client.post("/e/", &[("Content-Encoding", encoding)], &body);
-        let got = (answer.status, answer.code());
-        assert_eq!(got, (413, "payload_too_large".to_owned()), "{encoding}");
+    let mut client = stand.client();
+    for (encoding, encode) in encodings {
+        // Behind so much that does not compress, the limit of all is the one that is passed.
+        let long = [with_key(KEY), noise(300_000).into_bytes()].concat();
+        let table = [
+            (with_key(KEY), "body_too_complex"),
+            (with_key("phc_nobodys"), "body_too_complex"),
+            (vec![b' '; LIMIT_BYTES], "body_too_complex"),
+            (long, "payload_too_large"),
+        ];
+        for (plain, code) in table {
+            let body = encode(&plain);
+            let answer = client.post("/e/", &[("Content-Encoding", encoding)], &body);
+            let got = (answer.status, answer.code());
+            let bytes = body.len();
+            assert_eq!(got, (413, code.to_owned()), "{encoding}, {bytes} bytes");
+        }
     }
     assert_eq!(
         client.post("/e/", &[], batch(&["after"]).as_bytes()).status,
         200
+    );
+}
+
+/// Its decoder takes three times as long for a byte as others, so that it may be a third as many.
+#[test]
+fn lz64_may_decode_to_no_more_than_brotli() {
+    const LIMIT_BYTES: usize = 2 << 20;
+    let stand = Stand::with(|options| options.server.limits.decoded_bytes_max = LIMIT_BYTES);
+    let with_key = |key: &str, text: &str| format!(r#"{{"api_key":"{key}","batch":[{text}"#);
+    // The one is repeated in hundreds of times what is sent, the other in some fifty times.
+    let (digits, lines) = (
+        |bytes: usize| "0123456789".repeat(bytes / 10),
+        |bytes: usize| noise(2_000).repeat(bytes / 2_000),
+    );
+    let table = [
+        (digits(512 << 10), "body_too_complex"),
+        (
+            with_key("phc_nobodys", &digits(64 << 10)),
+            "body_too_complex",
+        ),
+        (with_key(KEY, &digits(1_100 << 10)), "body_too_complex"),
+        (
+            with_key(KEY, &lines(LIMIT_BYTES + 4_000)),
+            "payload_too_large",
+        ),
+        (with_key(KEY, &digits(1_000 << 10)), "invalid_json"),
+    ];
+    let mut client = stand.client();
+    for (plain, code) in table {
+        let body = lz64(plain.as_bytes());
+        let answer = client.post("/e/", &[("Content-Encoding", "lz64")], &body);
+        let status = if code == "invalid_json" { 400 } else { 413 };
+        let (sent, bytes) = (body.len(), plain.len());
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (status, code),
+            "{sent} bytes of {bytes}"
+        );
+    }
+    // A form of it is no way around.
+    let data: String =
+        form_urlencoded::byte_serialize(&lz64(digits(512 << 10).as_bytes())).collect();
+    let answer = client.post(
+        "/e/",
+        &[("Content-Type", "application/x-www-form-urlencoded")],
+        format!("compression=lz64&data={data}").as_bytes(),
+    );
+    assert_eq!(answer.status, 413);
+}
+
+#[test]
+fn what_decodes_to_much_is_taken_if_a_known_key_is_in_it() {
+    let stand = Stand::start();
+    let one = r#"{"event":"e","distinct_id":"d"},"#;
+    let noisy = json!({"event": "e", "properties": {"x": noise(4_000)}, "distinct_id": "d"});
+    let events = |count: usize| format!("{}{noisy}", one.repeat(count - 1));
+    let first = format!(r#"{{"api_key":"{KEY}","batch":[{}]}}"#, events(20_000));
+    let last = format!(r#"{{"batch":[{}],"api_key":"{KEY}"}}"#, events(20_000));
+    let nobodys = first.replace(KEY, "phc_nobodys");
+    for (body, status) in [(first, 200), (last, 200), (nobodys, 413)] {
+        let sent = gzip(body.as_bytes());
+        let ratio = body.len() / sent.len();
+        assert!((70..180).contains(&ratio), "{ratio}");
+        let mut client = stand.client();
+        let answer = client.post("/batch/", &[("Content-Encoding", "gzip")], &sent);
+        assert_eq!(answer.status, status, "{}", answer.code());
+    }
+    assert_eq!(stand.rows().events.len(), 40_000);
+}
+
+/// Bodies above 4 MiB are decoded and parsed beside the core.
+#[test]
+fn a_large_body_is_taken_apart_as_a_small_one_is() {
+    let stand = Stand::start();
+    let padding = noise(6_000_000);
+    let event = |number: usize| {
+        let padding = &padding[number * 100_000..(number + 1) * 100_000];
+        json!({"event": format!("e{number}"), "distinct_id": "d",
+            "properties": {"padding": padding, "number": number}})
+    };
+    let batch: Vec<_> = (0..60).map(event).collect();
+    let good = json!({"api_key": KEY, "batch": batch}).to_string();
+    let nan = good.replacen("\"number\":1,", "\"number\":NaN,", 1);
+    let broken = good.replacen("}]}", "}}}", 1);
+    let unknown = good.replace(KEY, "phc_nobodys");
+    let table = [
+        (&good, 200, ""),
+        (&nan, 200, ""),
+        (&broken, 400, "invalid_json"),
+        (&unknown, 401, "unknown_api_key"),
+    ];
+    for (body, status, code) in table {
+        assert!(body.len() > 5 << 20);
+        for sent in [body.as_bytes().to_vec(), gzip(body.as_bytes())] {
+            let encoding = if sent.len() < body.len() { "gzip" } else { "" };
+            let mut client = stand.client();
+            let answer = client.post("/batch/", &[("Content-Encoding", encoding)], &sent);
+            assert_eq!(answer.status, status, "{code}");
+            if status != 200 {
+                assert_eq!(answer.code(), code);
+            }
+        }
+    }
+    assert_eq!(stand.rows().events.len(), 4 * 60);
+}
+
+#[test]
+fn more_than_100_000_repairs_are_not_made() {
+    let stand = Stand::start();
+    let body = |count: usize, piece: &str| {
+        let list = piece.repeat(count);
+        format!(
+            r#"{{"api_key":"{KEY}","batch":[{{"event":"e","distinct_id":"d","properties":{{"a":[{list}1]}}}}]}}"#
+        )
+    };
+    for piece in ["NaN,", "-Infinity,"] {
+        assert_eq!(stand.post("/batch/", body(100_000, piece)).status, 200);
+        let answer = stand.post("/batch/", body(100_001, piece));
+        let got = (answer.status, answer.code());
+        assert_eq!(got, (413, "body_too_complex".to_owned()), "{piece}");
+    }
+    let halves = |count: usize| {
+        let mut text = body(0, "").into_bytes();
+        let at = text.len() - 6;
+        let pair = b"\xed\xa0\xbc\xed\xbe\x89".repeat(count);
+        text.splice(at..at, [b"\"", &pair[..], b"\","].concat());
+        text
+    };
+    assert_eq!(stand.post("/batch/", halves(100_000)).status, 200);
+    let answer = stand.post("/batch/", halves(100_001));
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (413, "body_too_complex")
     );
 }
 

@@ -111,21 +111,31 @@ fn an_event_in_parts_is_stored_as_one() {
             json!({"x": "y"}),
         ),
     ];
-    for (what, parts, expected) in table {
-        let stand = Stand::start();
-        let answer = send(&stand, &body(&parts));
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        assert_eq!(
-            (answer.status, text.as_str()),
-            (200, r#"{"status":"Ok"}"#),
-            "{what}"
-        );
-        let rows = stand.rows();
-        assert_eq!(rows.rejected, [], "{what}");
-        let mut stored = properties(&rows.events[0]);
-        stored.as_object_mut().unwrap().remove("$ip");
-        assert_eq!(stored, expected, "{what}");
-    }
+    table.into_iter().for_each(is_stored);
+}
+
+fn is_stored((what, parts, expected): Stored<'_>) {
+    let stand = Stand::start();
+    let answer = send(&stand, &body(&parts));
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert_eq!(
+        (answer.status, text.as_str()),
+        (200, r#"{"status":"Ok"}"#),
+        "{what}"
+    );
+    let rows = stand.rows();
+    assert_eq!(rows.rejected, [], "{what}");
+    let mut stored = properties(&rows.events[0]);
+    stored.as_object_mut().unwrap().remove("$ip");
+    assert_eq!(stored, expected, "{what}");
+}
+
+#[test]
+fn of_several_properties_in_an_event_the_last_count() {
+    let halves =
+        br#"{"\ud800":1,"properties":{"x":1},"event":"e","distinct_id":"d","properties":{"y":1}}"#;
+    let parts = vec![event(halves), blob(TEXT, b"z")];
+    is_stored(("twice", parts, json!({"y": 1, "x": "z"})));
 }
 
 #[test]
@@ -182,17 +192,51 @@ fn parts_that_are_no_event_are_told_what_is_wrong() {
         400,
         "event_too_large",
     )];
-    for (what, parts, status, code) in table.into_iter().chain(bombs) {
-        let answer = send(&stand, &body(&parts));
-        assert_eq!(
-            (answer.status, answer.code().as_str()),
-            (status, code),
-            "{what}"
-        );
-        assert!(
-            answer.body.len() < 600,
-            "{what}: the error repeats what was sent"
-        );
+    for case in table.into_iter().chain(bombs) {
+        is_refused(&stand, case);
+    }
+    assert_eq!(stand.rows().events.len(), 0);
+}
+
+fn is_refused(stand: &Stand, (what, parts, status, code): Refused<'_>) {
+    let answer = send(stand, &body(&parts));
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (status, code),
+        "{what}"
+    );
+    assert!(
+        answer.body.len() < 600,
+        "{what}: the error repeats what was sent"
+    );
+}
+
+#[test]
+fn a_property_that_is_a_part_as_well_is_refused() {
+    let stand = Stand::start();
+    let shadowed = br#"{"event":"e","distinct_id":"d","properties":{"y":{"x":1},"\u0078":[2]}}"#;
+    let table: [Refused<'_>; 3] = [
+        (
+            "a property and its part",
+            vec![event(shadowed), blob(TEXT, b"1")],
+            400,
+            "invalid_body",
+        ),
+        (
+            "a part of properties and one of them",
+            vec![blob(TEXT, b"1"), EVENT, properties_of(b"{\"x\":1}")],
+            400,
+            "invalid_body",
+        ),
+        (
+            "properties that are none",
+            vec![EVENT, properties_of(b"[]"), blob(TEXT, b"1")],
+            400,
+            "invalid_body",
+        ),
+    ];
+    for case in table {
+        is_refused(&stand, case);
     }
     assert_eq!(stand.rows().events.len(), 0);
 }
@@ -294,26 +338,44 @@ fn an_event_past_its_limit_is_too_large_and_kept_up_to_four_times_it() {
 #[test]
 fn the_key_is_that_of_the_head_or_of_the_event() {
     let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
-    let keyed = format!(r#"{{"event":"e","distinct_id":"d","api_key":"{KEY}"}}"#);
+    let naming =
+        |name: &str, key: &str| format!(r#"{{"event":"e","distinct_id":"d","{name}":{key}}}"#);
+    let keyed = naming("api_key", &format!("\"{KEY}\""));
+    let null = naming("api_key", "null");
+    let others = naming("api_\\u006bey", "\"phc_another\"");
+    let others_token = naming("token", "\"phc_another\"");
+    let number = naming("api_key", "1");
     let table = [
         (Some(KEY), BARE, 200, ""),
         (None, keyed.as_bytes(), 200, ""),
+        (Some(KEY), keyed.as_bytes(), 200, ""),
+        (Some(KEY), null.as_bytes(), 200, ""),
         (Some(KEY), b"{}", 400, "missing_event"),
         (None, BARE, 401, "missing_api_key"),
         (Some("phc_nobodys"), BARE, 401, "unknown_api_key"),
         (Some("phx_personal"), BARE, 401, "invalid_api_key"),
+        (Some(KEY), others.as_bytes(), 401, "multiple_api_keys"),
+        (Some(KEY), others_token.as_bytes(), 401, "multiple_api_keys"),
+        (Some(KEY), number.as_bytes(), 401, "multiple_api_keys"),
+        (
+            Some("phc_another"),
+            keyed.as_bytes(),
+            401,
+            "multiple_api_keys",
+        ),
     ];
     let stand = Stand::start();
     for (key, content, status, code) in table {
+        let what = format!("{key:?} {}", String::from_utf8_lossy(content));
         let mut headers = vec![("Content-Type", content_type.as_str())];
         let bearer = key.map(|key| format!("Bearer {key}"));
         headers.extend(bearer.as_deref().map(|bearer| ("Authorization", bearer)));
         let sent = body(&[event(content)]);
         let answer = stand.client().post("/i/v0/ai/", &headers, &sent);
-        assert_eq!(answer.status, status, "{key:?}");
+        assert_eq!(answer.status, status, "{what}");
         if status != 200 {
-            assert_eq!(answer.code(), code, "{key:?}");
+            assert_eq!(answer.code(), code, "{what}");
         }
     }
-    assert_eq!(stand.rows().events.len(), 2);
+    assert_eq!(stand.rows().events.len(), 4);
 }

@@ -1,10 +1,11 @@
 //! Requests that are sent again are answered as the first time and not stored again; requests that
 //! are only like them are stored.
 
-use crate::client::Answer;
+use crate::client::{Answer, Client, request};
 use crate::encodings::gzip;
 use crate::stand::{KEY, OTHER_KEY, Stand, batch, event};
 use millrace_pipeline::Ack;
+use millrace_rows::Lane;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -173,6 +174,39 @@ fn digits(seed: u128, nth: u64) -> String {
     let mut hasher = DefaultHasher::new();
     (seed, nth).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
+}
+
+#[test]
+fn with_acknowledgements_from_clickhouse_a_request_is_known_once_it_is_in_the_log_and_waits_as_the_first_one()
+ {
+    let stand = Stand::with(|options| {
+        options.pipeline.ack = Ack::ClickHouse;
+        options.server.workers = 1;
+    });
+    let body = batch_of(&[with_uuid("a", 1)]);
+    // ClickHouse is away, so nobody is answered.
+    let mut first = sent(&stand, &body);
+    stand.until_stored(1);
+    // Whoever is in a group before has been told of it by then.
+    let mut marker = sent(&stand, &batch(&["marker"]));
+    stand.until_stored(2);
+    let mut again = [0; 3].map(|_| sent(&stand, &body));
+    while stand.pipeline.queue_requests(Lane::Live) < 5 {
+        std::thread::yield_now();
+    }
+    stand.ship();
+    for client in again.iter_mut().chain([&mut first, &mut marker]) {
+        assert_eq!(client.read().status, 200);
+    }
+    assert_eq!(stand.post("/batch/", &body).status, 200);
+    assert_eq!(stand.rows().names(), ["a", "marker"]);
+}
+
+/// A connection with a request on it that is not answered yet.
+fn sent(stand: &Stand, body: &str) -> Client {
+    let mut client = stand.client();
+    client.send(&request("POST", "/batch/", &[], body.as_bytes()));
+    client
 }
 
 #[test]

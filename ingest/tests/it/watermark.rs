@@ -115,6 +115,21 @@ fn a_body_that_takes_too_long_holds_it_no_more_and_arrives_when_it_is_there() {
 }
 
 #[test]
+fn a_body_that_never_comes_holds_it_no_longer_than_a_slow_one() {
+    let stand = Stand::with(|options| {
+        options.server.limits.body_hold = Duration::from_millis(50);
+        options.server.limits.body_stall_timeout = Duration::from_secs(3_600);
+    });
+    stand.until_watermark(NOW);
+    let mut client = stand.client();
+    let head = "POST /batch/ HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\n";
+    client.send(format!("{head}Content-Length: 100\r\n\r\n").as_bytes());
+    assert!(client.read_once().starts_with(b"HTTP/1.1 100"));
+    stand.clock.set(at(5));
+    stand.until_watermark(at(5));
+}
+
+#[test]
 fn a_client_that_went_away_holds_nobody_up() {
     let stand = Stand::start();
     stand.until_watermark(NOW);

@@ -119,7 +119,10 @@ impl Exporter {
         let runs = runs.pointer("/results").and_then(Value::as_array);
         let delivered = |run: &Value| run.pointer("/records_completed").and_then(Value::as_u64);
         let rows = runs.context("no runs")?.iter().filter_map(delivered).sum();
-        std::fs::remove_dir_all(self.root.path().join("out")).context("cannot remove the files")?;
+        // The organization's folder; the root stays.
+        for folder in std::fs::read_dir(self.root.path()).context("no files")? {
+            std::fs::remove_dir_all(folder?.path()).context("cannot remove the files")?;
+        }
         self.organization
             .ask(&format!("batch_exports/{id}/pause/"), &json!({}))?;
         Ok(Exported {

@@ -16,7 +16,9 @@
 )]
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog, PersonUpdate, TeamId, UpdatePlace};
+use millrace_catalog::{
+    ApplyOptions, BootstrapOptions, Catalog, PersonUpdate, TeamId, UpdatePlace,
+};
 use millrace_rows::{Micros, UpdateKind};
 use std::time::Instant;
 use uuid::Uuid;
@@ -74,7 +76,10 @@ fn mixed(team: TeamId, number: i64) -> PersonUpdate {
 async fn apply(catalog: &Catalog, mut updates: &[PersonUpdate]) {
     while !updates.is_empty() {
         let from = catalog.person_progress().await.unwrap();
-        let applied = catalog.apply_person_updates(&from, updates).await.unwrap();
+        let applied = catalog
+            .apply_person_updates(&from, updates, ApplyOptions::default())
+            .await
+            .unwrap();
         updates = &updates[applied.unwrap().count..];
     }
 }

@@ -1,11 +1,14 @@
 //! The handle to the catalog.
 
+use crate::condition::Condition;
 use crate::connect::{Absent, Connected, connect};
 use crate::entities::catalog_versions;
-use crate::error::CatalogError;
+use crate::error::{CatalogError, ChangeError};
 use crate::leases::database_now;
+use crate::limits::CatalogLimits;
 use crate::migrations::{is_made, migrate};
 use crate::place::Place;
+use crate::plugins::SourceParser;
 #[cfg(feature = "testing")]
 use crate::testing::StatementCount;
 use crate::time::UtcTime;
@@ -29,12 +32,20 @@ pub struct Catalog {
     pub(crate) db: DatabaseConnection,
     /// For whatever changes something; in SQLite one connection, for which changes queue up.
     pub(crate) writer: DatabaseConnection,
+    /// For reading while a transaction is open; see `condition`.
+    pub(crate) lookouts: DatabaseConnection,
+    /// What must hold in every transaction.
+    pub(crate) condition: Option<Condition>,
     pub(crate) place: Place,
     clock: Arc<dyn Clock>,
     /// Whether that clock is used also where the clocks of machines must agree.
     follows_own_clock: bool,
     /// Where the sockets and timers of the pool live; they die with it.
     runtime: Handle,
+    /// Reads sources of plugins; `None`: this process reads none.
+    source_parser: Option<Arc<dyn SourceParser>>,
+    /// How much an organization may have.
+    pub(crate) limits: CatalogLimits,
 }
 
 impl fmt::Debug for Catalog {
@@ -103,15 +114,44 @@ impl Catalog {
     }
 
     fn new(connected: Connected, clock: Arc<dyn Clock>) -> Self {
-        let Connected { db, writer, place } = connected;
+        let Connected {
+            db,
+            writer,
+            lookouts,
+            place,
+        } = connected;
         Self {
             db,
             writer,
+            lookouts,
+            condition: None,
             place,
             clock,
             follows_own_clock: false,
             runtime: Handle::current(),
+            source_parser: None,
+            limits: CatalogLimits::default(),
         }
+    }
+
+    /// The same catalog, with somebody who reads sources of plugins.
+    #[must_use]
+    pub fn with_source_parser(mut self, parser: Arc<dyn SourceParser>) -> Self {
+        self.source_parser = Some(parser);
+        self
+    }
+
+    /// The same catalog, where organizations may have so much.
+    #[must_use]
+    pub fn with_limits(mut self, limits: CatalogLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn source_parser(&self) -> Result<&dyn SourceParser, ChangeError> {
+        let parser = self.source_parser.as_deref();
+        let reason = || "this process reads no sources of plugins".to_owned();
+        parser.ok_or_else(|| ChangeError::Unavailable(reason()))
     }
 
     /// Writes a schema as old as after `steps` migrations; what is newer must be missing.
@@ -134,6 +174,28 @@ impl Catalog {
             Statement::from_sql_and_values(DbBackend::Sqlite, "VACUUM INTO ?", [Value::from(file)]);
         let copied = self.writer.execute_raw(statement).await;
         copied.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Size of the database, in bytes; of a SQLite file without what is in its `-wal` still.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn bytes(&self) -> Result<u64, CatalogError> {
+        let backend = self.db.get_database_backend();
+        let sql = match backend {
+            DbBackend::Sqlite => {
+                "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()"
+            }
+            _ => "SELECT pg_database_size(current_database()) AS bytes",
+        };
+        let read = async {
+            let statement = Statement::from_string(backend, sql);
+            let row = self.db.query_one_raw(statement).await?;
+            let bytes: i64 = row.map_or(Ok(0), |row| row.try_get("", "bytes"))?;
+            Ok(u64::try_from(bytes).unwrap_or(0))
+        };
+        read.await.map_err(|error: DbErr| self.error(&error))
     }
 
     /// The settings of the writer on which durability in SQLite depends: name and value.
@@ -183,6 +245,7 @@ impl Catalog {
     pub async fn close(&self) -> Result<(), CatalogError> {
         let closed = self.db.close_by_ref().await;
         let closed = closed.and(self.writer.close_by_ref().await);
+        let closed = closed.and(self.lookouts.close_by_ref().await);
         closed.map_err(|error| self.error(&error))
     }
 

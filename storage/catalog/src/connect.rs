@@ -9,7 +9,8 @@
 //! is given up whose transaction SQLite ended by itself, as it does on a full disk: sqlx counts
 //! that transaction as open, and would only set savepoints in those to come, never commit.
 //!
-//! **PostgreSQL**: one pool for all; TLS as the URL's `sslmode` says.
+//! **PostgreSQL**: one pool for all, and a small one to read while changes hold locks; TLS as the URL's
+//! `sslmode` says.
 
 use crate::error::CatalogError;
 use crate::place::Place;
@@ -47,12 +48,16 @@ const SQLITE_CACHE_KIB: i64 = 16 * 1024;
 const SQLITE_ROWS_BUFFERED_MAX: usize = 1024;
 /// Per process; a server's default allows 100 in all.
 const POSTGRES_CONNECTIONS_MAX: u32 = 10;
+/// Beside them, to read while changes hold or wait for locks with all of those.
+const POSTGRES_LOOKOUTS_MAX: u32 = 2;
 
 pub(crate) struct Connected {
     /// For reading.
     pub(crate) db: DatabaseConnection,
     /// For whatever changes something.
     pub(crate) writer: DatabaseConnection,
+    /// For reading while a transaction of the writer is open.
+    pub(crate) lookouts: DatabaseConnection,
     pub(crate) place: Place,
 }
 
@@ -80,16 +85,24 @@ pub(crate) async fn connect(database_url: &str, absent: Absent) -> Result<Connec
             reason: "it starts neither with sqlite: nor with postgres://".to_owned(),
         });
     };
-    let db = match Database::connect(options).await {
+    let db = match Database::connect(options.clone()).await {
         Ok(db) => db,
         Err(error) => {
             let why = refusal(database_url).await;
             return Err(place.error(&why.unwrap_or(error)));
         }
     };
+    // Not connected until it is needed, which is seldom.
+    let mut options = options;
+    options
+        .max_connections(POSTGRES_LOOKOUTS_MAX)
+        .min_connections(0)
+        .connect_lazy(true);
+    let lookouts = Database::connect(options).await;
     Ok(Connected {
         writer: db.clone(),
         db,
+        lookouts: lookouts.map_err(|error| place.error(&error))?,
         place,
     })
 }
@@ -113,7 +126,12 @@ async fn connect_sqlite(url: &str, absent: Absent) -> Result<Connected, CatalogE
     // First, as it makes the file and switches it to the write-ahead journal.
     let writer = open_sqlite(sqlite(url, SQLITE_WRITERS, false), &place).await?;
     let db = open_sqlite(sqlite(url, SQLITE_READERS_MAX, true), &place).await?;
-    Ok(Connected { db, writer, place })
+    Ok(Connected {
+        lookouts: db.clone(),
+        db,
+        writer,
+        place,
+    })
 }
 
 fn has_bytes(place: &Place) -> bool {

@@ -66,6 +66,9 @@ pub enum CatalogError {
         /// What the database says.
         reason: String,
     },
+    /// What a change depends on is not so any more.
+    #[error("what the change depends on was changed by somebody else meanwhile; read it again")]
+    ConditionBroken,
     /// The disk is full.
     #[error("no room left on the disk of the catalog {place}; make room and try again")]
     Full {
@@ -176,6 +179,9 @@ pub enum ChangeError {
     /// An operator took away from the organization what this needs.
     #[error("the organization does not have the feature {0}")]
     FeatureMissing(&'static str),
+    /// Something besides the database that this needs cannot do it now.
+    #[error("{0}")]
+    Unavailable(String),
     /// The database failed.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
@@ -220,13 +226,14 @@ impl ChangeError {
 
     /// The broken rule, whichever variant tells of it; `None` for what is no fault of a value:
     /// [`ChangeError::NotFound`], [`ChangeError::Forbidden`], [`ChangeError::FeatureMissing`],
-    /// [`ChangeError::Catalog`].
+    /// [`ChangeError::Unavailable`], [`ChangeError::Catalog`].
     #[must_use]
     pub fn violation(&self) -> Option<Violation> {
         let (field, code) = match self {
             Self::NotFound { .. }
             | Self::Forbidden(_)
             | Self::FeatureMissing(_)
+            | Self::Unavailable(_)
             | Self::Catalog(_) => return None,
             Self::Invalid(violation) => return Some((**violation).clone()),
             Self::BadName { field, empty, .. } if *empty => (Some(*field), "blank"),

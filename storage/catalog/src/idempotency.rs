@@ -10,16 +10,18 @@ use crate::entities::idempotency_keys as keys;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::OnConflict;
+use sea_orm::sea_query::{LockBehavior, LockType, OnConflict, SimpleExpr};
 use sea_orm::{
-    ActiveValue, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
-    TryInsertResult,
+    ActiveValue, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr,
+    EntityTrait, QueryFilter, QueryOrder, QuerySelect, TryInsertResult,
 };
 
 /// How long an answer is kept, in microseconds.
 const KEPT_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// How long a request may take before another one may make it, in microseconds.
 const CLAIM_MICROS: i64 = 120 * 1_000_000;
+/// How many answers a claim sweeps at most: each claim adds one.
+const SWEPT_MAX: u64 = 100;
 
 /// What claiming a request found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,16 +145,17 @@ async fn claim(
     now: UtcTime,
 ) -> Result<IdempotencyClaim, DbErr> {
     let before = |micros: i64| UtcTime(now.0.saturating_sub(micros));
-    keys::Entity::delete_many()
-        .filter(keys::Column::CreatedAt.lte(before(KEPT_MICROS)))
-        .exec(within)
-        .await?;
+    let lapsed = Condition::all()
+        .add(keys::Column::Status.is_null())
+        .add(keys::Column::CreatedAt.lte(before(CLAIM_MICROS)));
+    let is_forgotten = keys::Column::CreatedAt.lte(before(KEPT_MICROS));
+    // Its own row comes first, while nothing else is locked: nobody waits for it who it waits for.
     keys::Entity::delete_many()
         .filter(keys::Column::Id.eq(id))
-        .filter(keys::Column::Status.is_null())
-        .filter(keys::Column::CreatedAt.lte(before(CLAIM_MICROS)))
+        .filter(Condition::any().add(lapsed).add(is_forgotten.clone()))
         .exec(within)
         .await?;
+    sweep(within, is_forgotten).await?;
     let claim = Uuid::new_v4();
     let row = keys::ActiveModel {
         id: ActiveValue::Set(id.to_owned()),
@@ -169,6 +172,26 @@ async fn claim(
     }
     let had = keys::Entity::find_by_id(id.to_owned()).one(within).await?;
     Ok(known(had, request_hash))
+}
+
+/// Forgets a part of the answers that are kept no longer; those that another claim forgets at the
+/// same time are passed over, as two that take the same rows in another order wait for each other.
+async fn sweep(within: &DatabaseTransaction, is_forgotten: SimpleExpr) -> Result<(), DbErr> {
+    let mut part = keys::Entity::find()
+        .filter(is_forgotten)
+        .select_only()
+        .column(keys::Column::Id)
+        .order_by_asc(keys::Column::CreatedAt)
+        .limit(SWEPT_MAX);
+    if within.get_database_backend() == DbBackend::Postgres {
+        part = part.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
+    }
+    let ids: Vec<String> = part.into_tuple().all(within).await?;
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let swept = keys::Entity::delete_many().filter(keys::Column::Id.is_in(ids));
+    swept.exec(within).await.map(drop)
 }
 
 fn known(had: Option<keys::Model>, request_hash: &str) -> IdempotencyClaim {

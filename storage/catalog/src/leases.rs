@@ -16,6 +16,8 @@ use std::time::Duration;
 pub const EXPORTS_LEASE: &str = "batch_exports";
 /// The lease of whoever applies what events say of persons.
 pub const PERSONS_LEASE: &str = "persons";
+/// Lease of the process that deletes what deleted projects and organizations left.
+pub const CLEANUP_LEASE: &str = "cleanup";
 
 impl Catalog {
     /// Takes a lease that nobody holds, or extends one's own, for so long from now. `false`:

@@ -15,12 +15,14 @@
 //! | `persons` | persons and groups, and what events make of them |
 //! | `historical_migrations` | imports: asked for, decided, counted |
 //! | [`leases`] | what one process at a time does |
+//! | `cleanup` | rows of deleted projects, organizations and batch exports |
 //! | `invites` | inviting and accepting |
 //! | `domains` | e-mail domains: claimed, proved, how their people log in |
 //! | `roles` | names under which members are gathered |
 //! | `organizations`, `members`, `users`, `projects`, `personal_keys` | what can be done with each |
 //! | [`key`] | the form of keys; no I/O |
 //! | `scopes`, `level`, `features` | what keys, members and organizations may do; no I/O |
+//! | `limits` | how many exports and plugins an organization may have |
 //! | `transaction` | how a change begins, decides and ends |
 //! | `entities`, `migrations` | the tables and their history |
 //! | `place` | where the database is, and what its errors mean |
@@ -42,8 +44,11 @@ mod actor;
 mod batch_exports;
 mod bootstrap;
 mod catalog;
+mod cleanup;
+mod condition;
 mod connect;
 mod domains;
+mod email;
 mod entities;
 mod error;
 pub mod features;
@@ -54,6 +59,7 @@ mod invites;
 pub mod key;
 pub mod leases;
 mod level;
+pub mod limits;
 mod members;
 mod migrations;
 mod names;
@@ -79,14 +85,16 @@ pub use self::time::UtcTime;
 pub use activity::{Activity, ActivityChange, ActivityDetail, ActivityFilter, ActivityScope};
 pub use actor::Actor;
 pub use batch_exports::{
-    BackfillRange, BatchExportChange, CheckedDestination, ClaimedRun, DestinationChange,
-    DestinationField, DestinationLimits, DestinationSpec, ExportInterval, ExportLogFilter,
-    ExportPlace, ExportWriter, FILE_FORMATS, FieldKind, FieldNeed, ForgottenRuns, IntervalError,
-    NeededWhen, NewBatchExport, NewExportLog, NewRun, OpenBackfill, RunFilter, RunMark, RunOrder,
-    RunOutcome, RunProgress, Sample, SeenBatchExport, Unpaused,
+    BACKFILL_RUNS_AHEAD, BackfillRange, BackfillTurns, BatchExportChange, CheckedDestination,
+    ClaimedRun, DestinationChange, DestinationField, DestinationLimits, DestinationSpec,
+    ExportInterval, ExportLogFilter, ExportPlace, ExportTurns, ExportWriter, FILE_FORMATS,
+    FieldKind, FieldNeed, ForgottenRuns, IntervalError, NeededWhen, NewBatchExport, NewExportLog,
+    NewRun, OpenBackfill, RunFilter, RunMark, RunOrder, RunOutcome, RunProgress, Sample,
+    SeenBatchExport, Unpaused,
 };
 pub use bootstrap::{Bootstrap, BootstrapOptions};
 pub use catalog::Catalog;
+pub use condition::{ConditionLocks, Standing};
 pub use domains::{DomainChange, NewDomain, SSO_ENFORCEMENTS};
 pub use entities::activity_log::Model as ActivityEntry;
 pub use entities::batch_export_backfills::Model as BatchExportBackfill;
@@ -116,20 +124,28 @@ pub use historical_migrations::{
     SliceDecision, SliceStand,
 };
 pub use idempotency::{IdempotencyClaim, KeptAnswer};
+pub use ingest_nodes::{NextStart, NodeStart, NodeStarts, Published, RegisterError};
 pub use invites::{Invite, InviteToken, Joined, NewInvite, OpenInvite, SentInvite};
 pub use level::Level;
+pub use limits::CatalogLimits;
 pub use members::Member;
 pub use millrace_rows::TeamId;
+
+/// Texts of others as people may be shown them.
+pub mod text {
+    pub use millrace_rows::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
+}
 pub use organizations::{Access, MemberOrganization, NewOrganization, OrganizationChange};
 pub use page::{Page, PageRequest};
 pub use personal_keys::{Caller, CreatedPersonalKey, NewOwnKey, NewPersonalKey, OwnKeyChange};
 pub use persons::{
-    AppliedUpdates, ChangedGroup, ChangedId, ChangedPerson, PersonProgress, PersonUpdate, Tally,
-    UpdatePlace,
+    AppliedUpdates, ApplyOptions, ChangedGroup, ChangedId, ChangedPerson, LimitedProject,
+    PersonBacklog, PersonProgress, PersonUpdate, Tally, UpdatePlace,
 };
 pub use plugins::{
-    Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFields,
-    PluginFiles, PluginRelease, PluginSetting, PluginUse, PluginWriter, SeenPlugin,
+    Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginCapabilities,
+    PluginFields, PluginFiles, PluginRelease, PluginSetting, PluginUse, PluginWriter, SeenPlugin,
+    SourceParseError, SourceParser, source_bytes,
 };
 pub use projects::{NewProject, ProjectChange, ProjectKey};
 pub use proxy_records::SeenProxyRecord;

@@ -1,6 +1,8 @@
-//! What people write: names, labels, texts.
+//! What people write: names, labels, texts. None of it has control characters, which would forge lines and
+//! clear screens where it is shown; what is kept from before is shown escaped.
 
 use crate::error::ChangeError;
+use millrace_rows::is_control;
 
 /// A name without white space at its ends, of 1 to `chars_max` characters. `what` is for people,
 /// `field` for the API.
@@ -20,6 +22,7 @@ pub(crate) fn checked_name(
             chars_max,
         });
     }
+    must_be_plain(field, name)?;
     Ok(name.to_owned())
 }
 
@@ -34,7 +37,20 @@ pub(crate) fn checked_text(
         let detail = format!("At most {chars_max} characters are kept here.");
         return Err(ChangeError::invalid(field, "max_length", detail));
     }
+    must_be_plain(field, text)?;
     Ok(text.to_owned())
+}
+
+/// Refuses a text with control characters.
+pub(crate) fn must_be_plain(field: &'static str, text: &str) -> Result<(), ChangeError> {
+    let Some(found) = text.chars().find(|c| is_control(*c)) else {
+        return Ok(());
+    };
+    let detail = format!(
+        "This holds U+{:04X}, a control character, which is not shown as it is written. Leave it out.",
+        u32::from(found)
+    );
+    Err(ChangeError::invalid(field, "invalid_input", detail))
 }
 
 #[cfg(test)]
@@ -50,6 +66,24 @@ mod tests {
             let violation = error.violation().unwrap();
             assert_eq!(violation.code, code);
             assert_eq!(violation.field.as_deref(), Some("name"));
+        }
+        for hostile in [
+            "a\nb",
+            "a\u{1b}",
+            "\u{9b}a",
+            "a\u{202e}b",
+            "a\u{2028}b",
+            "\0",
+        ] {
+            for refused in [
+                checked_name("it", "name", hostile, 9),
+                checked_text("name", hostile, 9),
+            ] {
+                let error = refused.unwrap_err();
+                let violation = error.violation().unwrap();
+                let told = (violation.code, violation.field.as_deref());
+                assert_eq!(told, ("invalid_input", Some("name")), "{hostile:?}");
+            }
         }
         assert_eq!(checked_text("note", "", 3).unwrap(), "");
         let error = checked_text("note", "abcd", 3).unwrap_err();

@@ -1,28 +1,29 @@
 //! Secrets that must be read again, such as passwords of destinations: encrypted with
 //! XChaCha20-Poly1305 under a key that is not in the database.
 //!
-//! A sealed secret is the base64 of a random nonce (24 bytes), the cipher text and its tag. The
-//! place where it is kept is authenticated with it: moved elsewhere, it does not open.
+//! | Module | Holds |
+//! |---|---|
+//! | `ring` | keys, and what they seal and open |
+//!
+//! A key may be replaced while processes use it: those that can read it again do so.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use chacha20poly1305::aead::{Aead, KeyInit, Payload};
-use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+mod ring;
+
+use ring::{KEY_BYTES, Ring};
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 use thiserror::Error;
 
-/// The length of a key, in bytes.
-const KEY_BYTES: usize = 32;
-/// The length of a nonce, in bytes: long enough to be drawn at random for ever.
-const NONCE_BYTES: usize = 24;
-
 /// The key that secrets are encrypted with, and those that were used before it and still open
-/// what they sealed. Whoever has them and the database has the secrets.
+/// what they sealed. Whoever has them and the database has the secrets. Clones share what they
+/// know.
 #[derive(Clone)]
 pub struct SecretKey {
-    bytes: [u8; KEY_BYTES],
-    older: Vec<[u8; KEY_BYTES]>,
+    known: Arc<RwLock<Ring>>,
+    read_again: Option<Arc<ReadAgain>>,
 }
+
+type ReadAgain = dyn Fn() -> Option<SecretKey> + Send + Sync;
 
 /// Why a secret could not be read. Never tells of the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -42,12 +43,7 @@ impl SecretKey {
     ///
     /// The system gives no random bytes.
     pub fn generate() -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; KEY_BYTES];
-        getrandom::fill(&mut bytes)?;
-        Ok(Self {
-            bytes,
-            older: Vec::new(),
-        })
+        Ok(Self::of(Ring::generate()?))
     }
 
     /// A new key that opens what this one does.
@@ -56,25 +52,36 @@ impl SecretKey {
     ///
     /// The system gives no random bytes.
     pub fn successor(&self) -> Result<Self, getrandom::Error> {
-        let mut next = Self::generate()?;
-        next.older.push(self.bytes);
-        next.older.extend_from_slice(&self.older);
-        Ok(next)
+        let next = Ring::generate()?;
+        Ok(Self::of(self.ring().behind(&next)))
     }
 
-    /// The key without those before it.
+    /// The key with at most so many of those before it, newest first.
     #[must_use]
-    pub fn alone(&self) -> Self {
+    pub fn with_older(&self, older_max: usize) -> Self {
+        let mut ring = self.ring();
+        ring.forget_older(older_max);
+        Self::of(ring)
+    }
+
+    /// How many keys there are from before it.
+    #[must_use]
+    pub fn older_count(&self) -> usize {
+        self.ring().older_count()
+    }
+
+    /// The key as one that may be replaced while the process runs: it is asked for again before
+    /// anything is sealed, and before it is said that a secret does not open. Where `read_again`
+    /// has no answer, it is the one that was known last.
+    #[must_use]
+    pub fn read_again_by(
+        self,
+        read_again: impl Fn() -> Option<Self> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            bytes: self.bytes,
-            older: Vec::new(),
+            known: self.known,
+            read_again: Some(Arc::new(read_again)),
         }
-    }
-
-    /// Whether there are keys from before it.
-    #[must_use]
-    pub fn is_alone(&self) -> bool {
-        self.older.is_empty()
     }
 
     /// Reads what [`SecretKey::to_text`] writes: keys with commas or white space between them, the
@@ -84,61 +91,53 @@ impl SecretKey {
     ///
     /// One of them is no base64, or not of a key's length, or there is none.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
-        let between = |character: char| character.is_whitespace() || character == ',';
-        let texts = text.split(between).filter(|text| !text.is_empty());
-        let key = |text| BASE64_STANDARD.decode(text).ok()?.try_into().ok();
-        let keys: Option<Vec<_>> = texts.map(key).collect();
-        let mut keys = keys.ok_or(SecretError::Key)?.into_iter();
-        Ok(Self {
-            bytes: keys.next().ok_or(SecretError::Key)?,
-            older: keys.collect(),
-        })
+        Ring::parse(text).map(Self::of).ok_or(SecretError::Key)
     }
 
     /// As it is kept in a file: base64, a key a line.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let keys = std::iter::once(&self.bytes).chain(&self.older);
-        let texts: Vec<String> = keys.map(|key| BASE64_STANDARD.encode(key)).collect();
-        texts.join("\n")
+        self.ring().to_text()
     }
 
     /// Encrypts a secret for one place.
     pub(crate) fn seal(&self, place: &str, secret: &str) -> Result<String, getrandom::Error> {
-        let mut nonce = XNonce::default();
-        getrandom::fill(&mut nonce)?;
-        let payload = Payload {
-            msg: secret.as_bytes(),
-            aad: place.as_bytes(),
-        };
-        // Fails for messages of more than 256 GiB only; what is then kept does not open.
-        let encrypted = XChaCha20Poly1305::new(&self.bytes.into())
-            .encrypt(&nonce, payload)
-            .unwrap_or_default();
-        let mut sealed = nonce.to_vec();
-        sealed.extend_from_slice(&encrypted);
-        Ok(BASE64_STANDARD.encode(sealed))
+        self.latest().seal(place, secret)
     }
 
     /// Decrypts what was sealed for this place.
     pub(crate) fn open(&self, place: &str, sealed: &str) -> Result<String, SecretError> {
-        let sealed = BASE64_STANDARD.decode(sealed).ok();
-        let parts = sealed
-            .as_deref()
-            .and_then(|sealed| sealed.split_at_checked(NONCE_BYTES));
-        let (nonce, encrypted) = parts.ok_or(SecretError::Sealed)?;
-        let nonce = XNonce::try_from(nonce).map_err(|_| SecretError::Sealed)?;
-        let open = |key: &[u8; KEY_BYTES]| {
-            let payload = Payload {
-                msg: encrypted,
-                aad: place.as_bytes(),
-            };
-            let cipher = XChaCha20Poly1305::new(&(*key).into());
-            cipher.decrypt(&nonce, payload).ok()
+        let opened = self.ring().open(place, sealed);
+        let opened = match (&opened, &self.read_again) {
+            (None, Some(_)) => self.latest().open(place, sealed),
+            _ => opened,
         };
-        let mut keys = std::iter::once(&self.bytes).chain(&self.older);
-        let opened = keys.find_map(open).ok_or(SecretError::Sealed)?;
-        String::from_utf8(opened).map_err(|_| SecretError::Sealed)
+        opened.ok_or(SecretError::Sealed)
+    }
+
+    fn of(ring: Ring) -> Self {
+        Self {
+            known: Arc::new(RwLock::new(ring)),
+            read_again: None,
+        }
+    }
+
+    /// What is known.
+    fn ring(&self) -> Ring {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.clone()
+    }
+
+    /// What is known after it was asked for again.
+    fn latest(&self) -> Ring {
+        let read = self.read_again.as_ref().and_then(|read| read());
+        let Some(read) = read else {
+            return self.ring();
+        };
+        let latest = read.ring();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.clone_from(&latest);
+        latest
     }
 }
 
@@ -151,6 +150,8 @@ impl fmt::Debug for SecretKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
 
     #[test]
     fn a_secret_opens_in_its_place_with_its_key_and_nowhere_else() {
@@ -205,11 +206,50 @@ mod tests {
         let new = old.successor().unwrap();
         let read = SecretKey::parse(&new.to_text().replace('\n', ", ")).unwrap();
         assert_eq!(read.open("here", &sealed).unwrap(), "s3cret");
-        assert_eq!(read.alone().open("here", &sealed), Err(SecretError::Sealed));
+        let alone = new.with_older(0);
+        assert_eq!(alone.open("here", &sealed), Err(SecretError::Sealed));
         let sealed = read.seal("here", "s3cret").unwrap();
         assert_eq!(old.open("here", &sealed), Err(SecretError::Sealed));
-        assert_eq!(new.alone().open("here", &sealed).unwrap(), "s3cret");
+        assert_eq!(alone.open("here", &sealed).unwrap(), "s3cret");
+        let third = new.successor().unwrap();
+        assert_eq!((new.older_count(), third.older_count()), (1, 2));
+        let text = third.with_older(1).to_text();
+        assert_eq!(
+            text,
+            third
+                .to_text()
+                .lines()
+                .take(2)
+                .collect::<Vec<_>>()
+                .join("\n")
+        );
         SecretKey::parse("").unwrap_err();
         SecretKey::parse(&format!("{} nonsense", old.to_text())).unwrap_err();
+    }
+
+    #[test]
+    fn a_key_that_is_replaced_is_read_again_to_seal_and_before_giving_up() {
+        let old = SecretKey::generate().unwrap();
+        let kept = Arc::new(RwLock::new(Some(old.clone())));
+        let read = kept.clone();
+        let key = old.with_older(0);
+        let key = key.read_again_by(move || read.read().unwrap().clone());
+        let clone = key.clone();
+        let before = key.seal("here", "before").unwrap();
+        let new = old.successor().unwrap();
+        *kept.write().unwrap() = Some(new.clone());
+        let other = new.seal("here", "other").unwrap();
+        assert_eq!(key.open("here", &other).unwrap(), "other");
+        assert_eq!(key.open("here", &before).unwrap(), "before");
+        let third = new.successor().unwrap().with_older(1);
+        *kept.write().unwrap() = Some(third.clone());
+        let sealed = clone.seal("here", "own").unwrap();
+        assert_eq!(third.with_older(0).open("here", &sealed).unwrap(), "own");
+        assert_eq!(key.open("here", &before), Err(SecretError::Sealed));
+        // Nobody can read it now: what was known last seals and opens.
+        *kept.write().unwrap() = None;
+        let sealed = key.seal("here", "own").unwrap();
+        assert_eq!(third.open("here", &sealed).unwrap(), "own");
+        assert_eq!(clone.open("here", &sealed).unwrap(), "own");
     }
 }

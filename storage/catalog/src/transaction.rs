@@ -59,7 +59,15 @@ impl Catalog {
             Ok(begun) => begun,
             Err(error) => Err(DbErr::Custom(error.to_string())),
         };
-        begun.map_err(|error| self.error(&error))
+        let transaction = begun.map_err(|error| self.error(&error))?;
+        match self.must_hold(&transaction).await {
+            Ok(()) => Ok(transaction),
+            Err(error) => {
+                // Nothing was written.
+                let _ = transaction.rollback().await;
+                Err(error)
+            }
+        }
     }
 
     pub(crate) async fn commit(
@@ -141,12 +149,13 @@ pub(crate) async fn acting_level(
 }
 
 /// Lets an actor pass who may write plugins and exports at this moment, and makes all others who
-/// would change the organization wait until the transaction ends.
+/// would change the organization wait until the transaction ends; answers it as it is now, for what takes
+/// a feature.
 pub(crate) async fn admit_to_pipelines(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,
-) -> Result<(), Abort> {
+) -> Result<organizations::Model, Abort> {
     let organization = lock_organization(within, organization_id).await?;
     let least = if organization.members_can_write_pipelines {
         Level::Member
@@ -154,7 +163,7 @@ pub(crate) async fn admit_to_pipelines(
         Level::Administrator
     };
     must_act_as(within, actor, organization_id, least).await?;
-    Ok(())
+    Ok(organization)
 }
 
 /// Lets an actor of at least this level pass.

@@ -21,6 +21,8 @@ pub enum InsertOutcome {
     Lost,
     /// The server could not read the rows, and never will.
     BadData,
+    /// Success was answered, by somebody who did not prove to be ClickHouse: the rows may be there.
+    Unproven,
     /// The rows are not there, and trying again helps only when somebody changes something: a
     /// password, a right, a table, a certificate.
     Misconfigured,
@@ -36,6 +38,7 @@ impl InsertOutcome {
             Self::Unread => "unread",
             Self::Lost => "lost",
             Self::BadData => "bad_data",
+            Self::Unproven => "unproven",
             Self::Misconfigured => "misconfigured",
         }
     }
@@ -53,6 +56,30 @@ pub struct InsertError {
 }
 
 impl InsertError {
+    /// Success that need not be ClickHouse's.
+    pub(crate) fn unproven(message: impl Into<String>) -> Self {
+        Self {
+            outcome: InsertOutcome::Unproven,
+            code: None,
+            message: message.into(),
+        }
+    }
+
+    /// Whether an exception that leaves open what became of the rows may be about these rows: one that is not
+    /// known to be about the server alone.
+    #[must_use]
+    pub fn may_be_of_the_rows(&self) -> bool {
+        self.outcome == InsertOutcome::Unknown
+            && self.code.is_some_and(|code| !is_of_the_server(code))
+    }
+
+    /// Whether the server has too little memory for the insert.
+    #[must_use]
+    pub fn needs_memory(&self) -> bool {
+        // MEMORY_LIMIT_EXCEEDED
+        self.code == Some(241)
+    }
+
     /// Whether the database or a table is missing, which applying the migrations mends.
     #[must_use]
     pub fn schema_is_missing(&self) -> bool {
@@ -156,6 +183,18 @@ pub(crate) fn code_in(text: &str) -> Option<u32> {
 pub(crate) const fn schema_is_missing(code: u32) -> bool {
     // UNKNOWN_TABLE, UNKNOWN_DATABASE
     matches!(code, 60 | 81)
+}
+
+/// Exceptions that say nothing of an insert's rows, however often they come.
+const fn is_of_the_server(code: u32) -> bool {
+    // NETWORK_ERROR, QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING, NO_ZOOKEEPER, ABORTED, TABLE_IS_READ_ONLY,
+    // NOT_ENOUGH_SPACE, ALL_CONNECTION_TRIES_FAILED, TOO_FEW_LIVE_REPLICAS,
+    // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE, UNKNOWN_STATUS_OF_INSERT, QUERY_WAS_CANCELLED,
+    // CANNOT_SCHEDULE_TASK, SYSTEM_ERROR, KEEPER_EXCEPTION.
+    matches!(
+        code,
+        210 | 216 | 225 | 236 | 242 | 243 | 279 | 285 | 286 | 319 | 394 | 425 | 439 | 999
+    )
 }
 
 /// What an exception says of the rows. Anything that is not listed may have been thrown after the

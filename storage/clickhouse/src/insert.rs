@@ -75,38 +75,26 @@ pub struct Insert<'a, B> {
 impl ClickHouse {
     /// Sends one insert and waits until it is stored.
     ///
-    /// Success says that rows under this token were stored, by this call or by an earlier one.
+    /// Success says that rows under this token were stored, by this call or by an earlier one. It is
+    /// ClickHouse's: the answer names the insert.
     ///
     /// # Errors
     /// With what became of the rows, as far as it is known.
     pub async fn insert<B: Body>(&self, insert: &Insert<'_, B>) -> Result<(), InsertError> {
         let sql = self.insert_statement(insert.insert_target)?;
-        let body_bytes = insert.body.len_bytes();
-        let timeout = Some(self.settings.insert_timeout);
-        // `CompressedData` can only be made by compressing, so that `send_compressed` is of no
-        // use to blocks that are compressed already: they go as they are, with `decompress=1`.
-        let mut request = self
-            .client
-            .clone()
-            .with_header("Content-Length", body_bytes.to_string())
-            .insert_formatted_with(sql)
-            .with_timeouts(timeout, timeout)
-            .with_setting("insert_deduplication_token", insert.token)
-            .with_setting("query_id", insert.token);
-        for (name, value) in SETTINGS {
-            request = request.with_setting(name, value);
-        }
-        // A piece that cannot be had leaves the body shorter than its length, which the server
-        // takes for a broken connection.
-        let mut index = 0;
-        while let Some(chunks) = insert.body.piece(index).await? {
-            for chunk in chunks {
-                request.send(chunk).await?;
-            }
-            index += 1;
-        }
-        request.end().await?;
-        Ok(())
+        let mut parameters = vec![
+            ("query", sql.as_str()),
+            ("insert_deduplication_token", insert.token),
+            ("query_id", insert.token),
+        ];
+        parameters.extend(SETTINGS);
+        let quorum = self.settings.quorum_of_inserts();
+        parameters.extend(quorum.iter().map(|(name, value)| (*name, value.as_str())));
+        // `CompressedData` of the crate can only be made by compressing, so that it is of no use to blocks
+        // that are compressed already: they go as they are, with `decompress=1`.
+        let answered = self.poster.post(&self.settings, &parameters, insert.body);
+        let proven = answered.await?.must_be_about(insert.token);
+        proven.map_err(InsertError::unproven)
     }
 
     fn insert_statement(&self, insert_target: &str) -> Result<String, InsertError> {

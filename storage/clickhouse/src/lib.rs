@@ -8,7 +8,10 @@
 //! | `usable` | is ClickHouse as it must be for us; what to do where it is not |
 //! | `schema`, `migrate` | the tables, as numbered migrations, and how they are applied |
 //! | `insert` | [`Insert`]: one block of one month, under a token |
+//! | `post` | rows on their way, and whether whoever answers is ClickHouse |
+//! | `quorum` | [`InsertQuorum`]: how many replicas must have an insert; reads that see it |
 //! | `presence` | is a block there, is an insert still running, did the server restart |
+//! | `shared_question` | one question of many askers, asked once at a time |
 //! | `select`, `tail` | [`RowStream`]: the rows of a SELECT as bytes, however many |
 //! | `persons` | [`PersonTable`]: persons and groups as the catalog has them; views of them |
 //! | `forget` | what events said of persons, once it was applied long ago |
@@ -24,29 +27,36 @@
 #![forbid(unsafe_code)]
 
 mod backup;
+mod copied;
 mod error;
 mod forget;
 mod insert;
 mod migrate;
 mod persons;
+mod post;
 mod presence;
 mod purge;
 mod query_error;
+mod quorum;
 mod rejected;
 mod schema;
 mod select;
 mod settings;
+mod shared_question;
 mod tail;
 mod tls;
 mod usable;
+mod work;
 
 pub use backup::{CopyId, CopyState};
 pub use error::{InsertError, InsertOutcome};
 pub use insert::{Body, INSERT_BYTES_MAX, INSERT_ROWS_MAX, Insert};
 pub use migrate::MigrateError;
 pub use persons::PersonTable;
+pub use presence::{Found, PRESENCE_KEYS_MAX};
 pub use purge::{Deletion, TeamRows};
 pub use query_error::{QueryError, QueryErrorKind};
+pub use quorum::{InsertQuorum, QuorumError};
 pub use rejected::{RejectedEvent, RejectedFilter};
 pub use select::{ReadOptions, RowStream};
 pub use settings::{Settings, quoted_name, quoted_text};
@@ -54,15 +64,22 @@ pub use tls::{Tls, TlsError};
 pub use usable::{Purpose, Unusable};
 
 use clickhouse::{Client, Compression};
+use post::Poster;
+use shared_question::SharedQuestion;
 use std::fmt;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// A ClickHouse server (or cluster) and the database in it. Clones share connections.
 #[derive(Clone)]
 pub struct ClickHouse {
     /// Sends statements without a default database, so that the database may be missing.
     client: Client,
+    /// Sends inserts.
+    poster: Poster,
     settings: Arc<Settings>,
+    /// Asks for the server's run.
+    runs: Arc<SharedQuestion<Uuid>>,
 }
 
 impl ClickHouse {
@@ -84,7 +101,9 @@ impl ClickHouse {
             .with_validation(false);
         Self {
             client,
+            poster: Poster::new(settings),
             settings: Arc::new(settings.clone()),
+            runs: Arc::new(SharedQuestion::new()),
         }
     }
 
@@ -100,7 +119,10 @@ impl ClickHouse {
     /// # Errors
     /// If it cannot be reached or refuses the user.
     pub async fn ping(&self) -> Result<(), QueryError> {
-        self.fetch_u64("SELECT toUInt64(1)").await.map(|_| ())
+        match self.fetch_u64("SELECT toUInt64(1)").await {
+            Err(error) => Err(self.with_status(error).await),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// The server's version, like `26.7.2.1`.
@@ -120,9 +142,16 @@ impl ClickHouse {
         self.fetch_u64("SELECT toUInt64(uptime())").await
     }
 
+    /// Asks for a number that rows may depend on: the answer has its column's type with it, which a
+    /// gateway's page has not.
     pub(crate) async fn fetch_u64(&self, sql: &str) -> Result<u64, QueryError> {
-        self.within_deadline(self.client.query_raw(sql).fetch_one())
+        self.within_deadline(self.proving().query_raw(sql).fetch_one())
             .await
+    }
+
+    /// A client that looks at the names and types of what it is answered.
+    pub(crate) fn proving(&self) -> Client {
+        self.client.clone().with_validation(true)
     }
 
     pub(crate) async fn execute(&self, sql: &str) -> Result<(), QueryError> {

@@ -5,6 +5,7 @@
 //! looked up when it is asked for, so that merging persons rewrites no event. The id of a person
 //! that no event says anything of is computed, as `millrace_rows::person_id` does.
 
+use crate::copied;
 use crate::schema::Dialect;
 use crate::settings::quoted_name;
 use crate::{ClickHouse, InsertError};
@@ -59,7 +60,8 @@ impl ClickHouse {
     /// Stores rows, as RowBinary, in one of the tables. They may be stored already.
     ///
     /// # Errors
-    /// If the server cannot be asked or refuses; then they are to be sent again.
+    /// If the server cannot be asked or refuses, or success is answered by somebody who need not be ClickHouse and
+    /// they are not there; then they are to be sent again.
     pub async fn copy_persons(&self, table: PersonTable, rows: Bytes) -> Result<(), InsertError> {
         let sql = format!(
             "INSERT INTO {}.{} ({}) FORMAT RowBinary",
@@ -67,18 +69,28 @@ impl ClickHouse {
             quoted_name(table.name()),
             table.columns(),
         );
-        let timeout = Some(self.settings.insert_timeout);
-        let mut request = self
-            .client
-            .clone()
-            .with_header("Content-Length", rows.len().to_string())
-            .insert_formatted_with(sql)
-            .with_timeouts(timeout, timeout)
-            .with_setting("async_insert", "0")
-            .with_setting("insert_deduplicate", "0");
-        request.send(rows).await?;
-        request.end().await?;
-        Ok(())
+        let parameters = [
+            ("query", sql.as_str()),
+            ("async_insert", "0"),
+            ("insert_deduplicate", "0"),
+        ];
+        let body = vec![rows.clone()];
+        let answered = self.poster.post(&self.settings, &parameters, &body);
+        if answered.await?.query_id.is_some() {
+            return Ok(());
+        }
+        // A gateway may keep ClickHouse's headers to itself, on every try.
+        let missing = match copied::keys(table, &rows) {
+            Some(keys) => match self.are_copied(table, &keys).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => "the rows are not there".to_owned(),
+                Err(error) => format!("it cannot be asked for the rows: {error}"),
+            },
+            None => "the rows cannot be read".to_owned(),
+        };
+        Err(InsertError::unproven(format!(
+            "success was answered, but not by ClickHouse: X-ClickHouse-Query-Id is missing, and {missing}"
+        )))
     }
 }
 

@@ -20,6 +20,8 @@ pub enum QueryErrorKind {
     NoConnection,
     /// The connection ended without an answer, or with bytes that are no HTTP.
     NoHttp,
+    /// Whoever answered by HTTP is no ClickHouse, or has none at this path.
+    NotClickHouse,
     /// All else.
     Other,
 }
@@ -63,9 +65,10 @@ impl QueryError {
             QueryErrorKind::Misconfigured | QueryErrorKind::Tls(_) => {
                 InsertOutcome::Misconfigured.name()
             }
-            QueryErrorKind::NoConnection | QueryErrorKind::NoHttp | QueryErrorKind::Other => {
-                "question"
-            }
+            QueryErrorKind::NoConnection
+            | QueryErrorKind::NoHttp
+            | QueryErrorKind::NotClickHouse
+            | QueryErrorKind::Other => "question",
         }
     }
 
@@ -115,8 +118,9 @@ impl From<Error> for QueryError {
 
 fn kind_of(error: &Error) -> QueryErrorKind {
     match error {
-        Error::BadResponse(text) => match outcome_of_answer(code_in(text), text) {
-            InsertOutcome::Misconfigured => QueryErrorKind::Misconfigured,
+        Error::BadResponse(text) => match (code_in(text), outcome_of_answer(code_in(text), text)) {
+            (_, InsertOutcome::Misconfigured) => QueryErrorKind::Misconfigured,
+            (None, _) => QueryErrorKind::NotClickHouse,
             _ => QueryErrorKind::Other,
         },
         Error::InvalidParams(_) | Error::Unsupported(_) => QueryErrorKind::Misconfigured,

@@ -4,11 +4,16 @@ use crate::settings::{quoted_name, quoted_text};
 use crate::{ClickHouse, QueryError};
 use millrace_rows::{Micros, Table};
 use serde::Deserialize;
+use std::collections::HashMap;
 
 /// The table of what was sent again.
 pub(crate) const RESENT: &str = "rejected_events_resent";
 /// Rows of one insert: a statement may have 256 KiB.
 const ROWS_OF_AN_INSERT: usize = 1_000;
+
+/// Settings of statements that read `raw`, whose rows may have 100 MB each: few of them are in memory at once.
+const FEW_AT_ONCE: &str = "max_memory_usage = 1073741824, max_threads = 1, max_block_size = 4, preferred_block_size_bytes = 1048576, \
+     preferred_max_column_in_block_size_bytes = 1048576";
 
 /// Which refused events are meant; all conditions have to hold.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +34,7 @@ pub struct RejectedFilter {
     pub rows_max: u32,
 }
 
-/// One refused event.
+/// One refused event, without its JSON: that may be large, see [`ClickHouse::rejected_raws`].
 #[derive(clickhouse::Row, Clone, Debug, Deserialize)]
 pub struct RejectedEvent {
     /// Whose it is.
@@ -46,12 +51,28 @@ pub struct RejectedEvent {
     pub attr: String,
     /// Why it was refused, for people.
     pub detail: String,
-    /// The event's JSON as it was sent.
-    pub raw: String,
     /// Whether it was part of a historical migration.
     pub historical_migration: bool,
     /// When an operator last sent it again and it was accepted, in microseconds since 1970; 0 if none did.
     pub resent_at: i64,
+}
+
+impl RejectedEvent {
+    fn key(&self) -> (i64, i64, String, u32) {
+        let request_id = self.request_id.clone();
+        (self.team_id, self.received_at, request_id, self.index)
+    }
+}
+
+/// Size of the JSON of the event with this key, and what was read of it.
+#[derive(clickhouse::Row, Deserialize)]
+struct Found {
+    team_id: i64,
+    received_at: i64,
+    request_id: String,
+    index: u32,
+    bytes: u64,
+    raw: String,
 }
 
 impl ClickHouse {
@@ -69,6 +90,87 @@ impl ClickHouse {
             .await?;
         rows.reverse();
         Ok(rows)
+    }
+
+    /// Bytes of the JSON of each of these events; 0 of those that are gone. A statement has 256 KiB: some hundreds at a time.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn rejected_sizes(&self, events: &[&RejectedEvent]) -> Result<Vec<u64>, QueryError> {
+        let found = self.of_rejected(events, "''").await?;
+        Ok(found.into_iter().map(|(bytes, _)| bytes).collect())
+    }
+
+    /// The JSON of each of these events as it was sent, of no more than the first `bytes_max` bytes; empty of those that are
+    /// gone. They are in memory together: see [`Self::rejected_sizes`].
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn rejected_raws(
+        &self,
+        events: &[&RejectedEvent],
+        bytes_max: u64,
+    ) -> Result<Vec<String>, QueryError> {
+        // The cut may be in the midst of a character.
+        let raw = format!(
+            "if(length(raw) <= {bytes_max}, raw, toValidUTF8(substring(raw, 1, {bytes_max})))"
+        );
+        let found = self.of_rejected(events, &raw).await?;
+        Ok(found.into_iter().map(|(_, raw)| raw).collect())
+    }
+
+    /// Reads the size of the JSON of each of these events, and `raw`, in their order.
+    async fn of_rejected(
+        &self,
+        events: &[&RejectedEvent],
+        raw: &str,
+    ) -> Result<Vec<(u64, String)>, QueryError> {
+        if events.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<String> = events
+            .iter()
+            .map(|event| {
+                format!(
+                    "({}, fromUnixTimestamp64Micro({}, 'UTC'), {}, {})",
+                    event.team_id,
+                    event.received_at,
+                    quoted_text(&event.request_id),
+                    event.index
+                )
+            })
+            .collect();
+        let sql = format!(
+            "SELECT team_id, at, request_id, `index`, toUInt64(length(raw)) AS bytes, {raw} FROM (\
+             SELECT team_id, toUnixTimestamp64Micro(received_at) AS at, request_id, `index`, raw FROM {table} \
+             WHERE (team_id, received_at, request_id, `index`) IN ({keys})) SETTINGS {FEW_AT_ONCE}",
+            table = self.source(Table::RejectedEvents),
+            keys = keys.join(", "),
+        );
+        let rows: Vec<Found> = self
+            .within_deadline(self.client.query_raw(&sql).fetch_all())
+            .await?;
+        let found: HashMap<_, _> = rows
+            .into_iter()
+            .map(|row| {
+                let key = (row.team_id, row.received_at, row.request_id, row.index);
+                (key, (row.bytes, row.raw))
+            })
+            .collect();
+        let found = events.iter().map(|event| found.get(&event.key()).cloned());
+        Ok(found.map(Option::unwrap_or_default).collect())
+    }
+
+    /// Counts the refused events that the filter lets through, without a limit on rows.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn rejected_count(&self, filter: &RejectedFilter) -> Result<u64, QueryError> {
+        let from = self.rejected_source(filter);
+        self.fetch_u64(&format!(
+            "SELECT count() {from} SETTINGS join_use_nulls = 0"
+        ))
+        .await
     }
 
     /// Records that events were sent again now, and accepted.
@@ -107,6 +209,19 @@ impl ClickHouse {
     }
 
     fn rejected_question(&self, filter: &RejectedFilter) -> String {
+        format!(
+            "SELECT r.team_id AS team_id, toUnixTimestamp64Micro(r.received_at) AS received_at, \
+             r.request_id AS request_id, r.`index` AS `index`, toString(r.code) AS code, r.attr AS attr, \
+             r.detail AS detail, r.historical_migration AS historical_migration, s.sent_at AS resent_at \
+             {from} ORDER BY r.received_at DESC, r.request_id DESC, r.`index` DESC LIMIT {rows_max} \
+             SETTINGS join_use_nulls = 0, max_memory_usage = 1073741824",
+            from = self.rejected_source(filter),
+            rows_max = filter.rows_max,
+        )
+    }
+
+    /// Names the rows that the filter lets through as `r`, each beside when it was sent again, in `s`.
+    fn rejected_source(&self, filter: &RejectedFilter) -> String {
         let of_team = filter.team_id.map(|id| format!("team_id = {id}"));
         let conditions = [
             of_team.as_ref().map(|condition| format!("r.{condition}")),
@@ -128,21 +243,15 @@ impl ClickHouse {
             .chain(conditions.into_iter().flatten())
             .collect();
         format!(
-            "SELECT r.team_id AS team_id, toUnixTimestamp64Micro(r.received_at) AS received_at, \
-             r.request_id AS request_id, r.`index` AS `index`, toString(r.code) AS code, r.attr AS attr, \
-             r.detail AS detail, r.raw AS raw, r.historical_migration AS historical_migration, s.sent_at AS resent_at \
-             FROM {table} AS r LEFT JOIN (\
+            "FROM {table} AS r LEFT JOIN (\
              SELECT team_id, request_id, `index`, max(toUnixTimestamp64Micro(resent_at)) AS sent_at FROM {resent} \
              WHERE {of_team} GROUP BY team_id, request_id, `index`) AS s \
              ON r.team_id = s.team_id AND r.request_id = s.request_id AND r.`index` = s.`index` \
-             WHERE {conditions} \
-             ORDER BY r.received_at DESC, r.request_id DESC, r.`index` DESC LIMIT {rows_max} \
-             SETTINGS join_use_nulls = 0",
+             WHERE {conditions}",
             table = self.source(Table::RejectedEvents),
             resent = self.source_named(RESENT),
             of_team = of_team.as_deref().unwrap_or("1"),
             conditions = conditions.join(" AND "),
-            rows_max = filter.rows_max,
         )
     }
 }

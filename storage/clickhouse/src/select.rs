@@ -6,6 +6,7 @@
 
 use crate::settings::quoted_text;
 use crate::tail::Tail;
+use crate::work::{Work, worked_too_long};
 use crate::{ClickHouse, QueryError};
 use bytes::Bytes;
 use clickhouse::error::Error;
@@ -13,7 +14,7 @@ use clickhouse::query::BytesCursor;
 use std::fmt;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How a SELECT is to be run.
 #[derive(Clone, Debug)]
@@ -24,8 +25,11 @@ pub struct ReadOptions {
     pub threads_max: u32,
     /// Memory it may use there, in bytes.
     pub memory_bytes_max: u64,
-    /// How long it may take.
+    /// How long it may take, with the time in which we take nothing.
     pub duration_max: Duration,
+    /// How long it may work, but for the time in which we take nothing; it fails with ClickHouse's code for
+    /// `duration_max` after that.
+    pub work_max: Option<Duration>,
     /// Rows that ClickHouse works on at once.
     pub block_rows: u32,
     /// Rows it may answer; it fails at more.
@@ -47,6 +51,7 @@ impl ReadOptions {
             threads_max: 2,
             memory_bytes_max: 1 << 30,
             duration_max: Duration::from_secs(6 * 3_600),
+            work_max: None,
             block_rows: 16_384,
             result_rows_max: None,
             silence_max: Duration::from_secs(60),
@@ -96,10 +101,16 @@ impl ClickHouse {
         for (name, value) in options.settings() {
             query = query.with_setting(name, value);
         }
+        if let Some((name, value)) = self.settings.quorum_of_reads() {
+            query = query.with_setting(name, value);
+        }
         Ok(RowStream {
             clickhouse: self.clone(),
             query_id: options.query_id.clone(),
             silence_max: options.silence_max,
+            work: options
+                .work_max
+                .map(|max| Work::new(max, options.threads_max)),
             cursor: query.fetch_bytes("TSVRaw")?,
             tail: Tail::default(),
             state: State::Running,
@@ -153,7 +164,8 @@ impl ClickHouse {
     }
 }
 
-fn has_id(query_id: &str) -> String {
+/// Condition of statements that were begun with an id.
+pub(crate) fn has_id(query_id: &str) -> String {
     let id = quoted_text(query_id);
     format!("(query_id = {id} OR endsWith(Settings['log_comment'], {id}))")
 }
@@ -163,6 +175,7 @@ pub struct RowStream {
     clickhouse: ClickHouse,
     query_id: String,
     silence_max: Duration,
+    work: Option<Work>,
     cursor: BytesCursor,
     tail: Tail,
     state: State,
@@ -196,9 +209,17 @@ impl RowStream {
                 State::Failed => return Ok(None),
                 State::Running => {}
             }
+            if let Some(work) = &mut self.work
+                && work.is_over(&self.clickhouse, &self.query_id).await
+            {
+                self.stop();
+                self.state = State::Failed;
+                return Err(worked_too_long());
+            }
             match self.piece().await {
-                Ok(Some(piece)) => self.tail.push(piece),
-                Ok(None) => match self.tail.exception() {
+                Ok(Some(Some(piece))) => self.tail.push(piece),
+                Ok(None) => {}
+                Ok(Some(None)) => match self.tail.exception() {
                     None => self.state = State::Complete,
                     Some(text) => return Err(self.failed(Error::BadResponse(text))),
                 },
@@ -211,12 +232,21 @@ impl RowStream {
         }
     }
 
-    /// What the server sends next. It may be silent for as long as it says that the query runs:
-    /// rows that nothing is chosen of take their time.
-    async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
+    /// What the server sends next; `None` if it worked for too long meanwhile. It may be silent for as long as it
+    /// says that the query runs: rows that nothing is chosen of take their time.
+    async fn piece(&mut self) -> Result<Option<Option<Bytes>>, Error> {
         loop {
-            if let Ok(piece) = timeout(self.silence_max, self.cursor.next()).await {
-                return piece;
+            let left = self.work.as_ref().map_or(Duration::MAX, Work::left);
+            let began = Instant::now();
+            let piece = timeout(self.silence_max.min(left), self.cursor.next()).await;
+            if let Some(work) = &mut self.work {
+                work.waited(began.elapsed());
+            }
+            if let Ok(piece) = piece {
+                return piece.map(Some);
+            }
+            if self.work.as_ref().is_some_and(|work| work.left().is_zero()) {
+                return Ok(None);
             }
             if matches!(self.clickhouse.is_running(&self.query_id).await, Ok(true)) {
                 continue;
@@ -224,7 +254,8 @@ impl RowStream {
             // What it sent before it ended may still be on its way.
             return timeout(self.silence_max, self.cursor.next())
                 .await
-                .unwrap_or(Err(Error::TimedOut));
+                .unwrap_or(Err(Error::TimedOut))
+                .map(Some);
         }
     }
 

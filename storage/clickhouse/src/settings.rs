@@ -1,6 +1,6 @@
 //! Where ClickHouse is.
 
-use crate::Tls;
+use crate::{InsertQuorum, Tls};
 use std::fmt;
 use std::time::Duration;
 
@@ -20,6 +20,9 @@ pub struct Settings {
     /// The name of a cluster: tables are then replicated and created on all of its hosts. The URL
     /// must lead to the replicas of one shard, as tokens are kept by shard.
     pub cluster: Option<String>,
+    /// Replicas of a cluster that must have an insert before it is answered; `None`: one is enough, and
+    /// reads may miss what another has.
+    pub insert_quorum: Option<InsertQuorum>,
     /// How long an insert may take, from its last byte to the answer.
     pub insert_timeout: Duration,
     /// How long a question or a schema change may take.
@@ -41,6 +44,7 @@ impl Settings {
             password: password.into(),
             database: "millrace".to_owned(),
             cluster: None,
+            insert_quorum: None,
             insert_timeout: Duration::from_secs(120),
             query_timeout: Duration::from_secs(60),
         }
@@ -54,6 +58,7 @@ impl fmt::Debug for Settings {
             .field("user", &self.user)
             .field("database", &self.database)
             .field("cluster", &self.cluster)
+            .field("insert_quorum", &self.insert_quorum)
             .field("insert_timeout", &self.insert_timeout)
             .field("query_timeout", &self.query_timeout)
             .finish_non_exhaustive()

@@ -3,7 +3,7 @@
 //! A connection whose handshake failed has carried no byte of a statement.
 
 use clickhouse::Client;
-use hyper_rustls::HttpsConnectorBuilder;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use std::error::Error as StdError;
@@ -87,20 +87,24 @@ impl Tls {
 
     /// A client that connects by TLS only.
     pub(crate) fn client(&self) -> Client {
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(self.connector());
+        Client::with_http_client(http)
+    }
+
+    /// Connections by TLS only.
+    pub(crate) fn connector(&self) -> HttpsConnector<HttpConnector> {
         let mut connector = HttpConnector::new();
         connector.set_keepalive(Some(KEEPALIVE));
         connector.enforce_http(false);
         // The end of a body is a record of its own, which must not wait for an acknowledgement.
         connector.set_nodelay(true);
-        let connector = HttpsConnectorBuilder::new()
+        HttpsConnectorBuilder::new()
             .with_tls_config(self.config())
             .https_only()
             .enable_http1()
-            .wrap_connector(connector);
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_MAX)
-            .build(connector);
-        Client::with_http_client(http)
+            .wrap_connector(connector)
     }
 }
 

@@ -5,8 +5,12 @@
 
 use crate::settings::quoted_name;
 use crate::{ClickHouse, MigrateError, QueryError, QueryErrorKind, Settings};
+use hyper::{Request, StatusCode};
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use std::time::Duration;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 /// How long the statement may take.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -55,21 +59,62 @@ impl ClickHouse {
             "INSERT INTO {table} ({column}) SELECT {column} FROM {table} WHERE 0 \
              SETTINGS async_insert = 0"
         );
-        let asked = timeout(ANSWER_MAX, self.execute(&nothing)).await;
+        let asked = timeout(ANSWER_MAX, self.execute_proven(&nothing)).await;
         let error = match asked {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.schema_is_missing() => match self.migrate().await {
                 Ok(()) => return Ok(()),
                 Err(error) => return Err(self.settings.unmigrated(&error)),
             },
-            Ok(Err(error)) => error,
+            Ok(Err(error)) => self.with_status(error).await,
             Err(_) => QueryError::without_code(format!("no answer within {ANSWER_MAX:?}")),
         };
         Err(self.settings.explain(&error))
     }
+
+    /// Runs a statement, and believes in its success only if the answer names it: a gateway's page is answered
+    /// with 200 as well.
+    async fn execute_proven(&self, sql: &str) -> Result<(), QueryError> {
+        let query_id = Uuid::new_v4().to_string();
+        let parameters = [("query_id", query_id.as_str())];
+        let answered = self.poster.post_statement(&self.settings, &parameters, sql);
+        let proven = answered.await?.must_be_about(&query_id);
+        proven.map_err(|words| QueryError {
+            code: None,
+            kind: QueryErrorKind::NotClickHouse,
+            message: words,
+        })
+    }
+
+    /// Adds the status to the words of whoever answers instead of ClickHouse: the page of a proxy need not
+    /// say it.
+    pub(crate) async fn with_status(&self, error: QueryError) -> QueryError {
+        if error.kind != QueryErrorKind::NotClickHouse {
+            return error;
+        }
+        let status = timeout(ANSWER_MAX, self.settings.status()).await;
+        match status {
+            Ok(Some(status)) if !error.message.contains(status.as_str()) => QueryError {
+                message: format!("{status}: {}", error.message),
+                ..error
+            },
+            _ => error,
+        }
+    }
 }
 
 impl Settings {
+    /// Status of the answer to a question of nothing.
+    async fn status(&self) -> Option<StatusCode> {
+        let client = legacy::Client::builder(TokioExecutor::new());
+        let asked = Request::post(&self.url).body(String::new()).ok()?;
+        let answer = match &self.tls {
+            Some(tls) => client.build(tls.connector()).request(asked).await,
+            None => client.build(HttpConnector::new()).request(asked).await,
+        };
+        Some(answer.ok()?.status())
+    }
+
     /// Explains an error to an operator.
     #[must_use]
     pub fn explain(&self, error: &QueryError) -> Unusable {
@@ -114,6 +159,10 @@ impl Settings {
             (None, QueryErrorKind::Misconfigured) => {
                 format!("clickhouse_url is {url}, which cannot be asked; correct it")
             }
+            (None, QueryErrorKind::NotClickHouse) => format!(
+                "what answers at {url} is not ClickHouse; check the address, port and path of clickhouse_url, and \
+                 what stands before ClickHouse"
+            ),
             (Some(_), _) => format!("ClickHouse at {url} cannot do what it is asked for now"),
             (None, _) if self.wants_tls(error) => format!(
                 "ClickHouse at {url} does not answer by plain HTTP; if that port takes TLS, begin \
@@ -156,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_operator_is_told_what_to_do() {
-        use QueryErrorKind::{Misconfigured, NoConnection, NoHttp, Other, Tls};
+        use QueryErrorKind::{Misconfigured, NoConnection, NoHttp, NotClickHouse, Other, Tls};
         let table = [
             ("http", Some(516), Misconfigured, "clickhouse_password"),
             ("http", Some(192), Misconfigured, "clickhouse_user"),
@@ -175,6 +224,7 @@ mod tests {
             ("http", None, NoConnection, "that it is up"),
             ("http", None, NoHttp, "begin clickhouse_url with https://"),
             ("https", None, NoHttp, "that it is up"),
+            ("http", None, NotClickHouse, "path of clickhouse_url"),
         ];
         for (scheme, code, kind, words) in table {
             let settings = Settings::new(format!("{scheme}://db:8443"), "me", "secret");

@@ -12,8 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::access::Access;
+use crate::backups;
+use crate::confinement::{self, Room};
 use crate::exception::Exception;
 use crate::ffi::{Api, Connection, LoadError, Parameters};
+use crate::permitted::{self, Known, Permitted};
 use crate::{EngineError, EngineOptions};
 
 /// Blocks of one INSERT are joined up to this many bytes, so that an insert of up to 1 000 000 rows and 128 MiB is one
@@ -35,15 +39,24 @@ pub(crate) struct Engine {
     pub(crate) timezone: String,
     /// As `hostName()` answers.
     pub(crate) host: String,
+    /// Names that statements may use.
+    pub(crate) permitted: Permitted,
+    _ground: Ground,
+}
+
+/// All that is there before the engine starts: its library and its folders, and nothing else that it could open.
+pub(crate) struct Ground {
+    api: Arc<Api>,
+    access: Access,
     /// Held while the process lives; a second process on the same directory is refused by it.
     _lock: File,
 }
 
-// === impl Engine ===
+// === impl Ground ===
 
-impl Engine {
-    /// Loads the library and opens the data directory.
-    pub(crate) fn start(options: &EngineOptions) -> Result<Self, EngineError> {
+impl Ground {
+    /// Loads the library, makes the folders, and confines this thread and all that it starts to them, for ever.
+    pub(crate) fn prepare(options: &EngineOptions) -> Result<Self, EngineError> {
         // First, so that no folder is made for an engine that there is not.
         let path = options.library.clone();
         let api = Api::load(&path).map_err(|error| match error {
@@ -54,7 +67,36 @@ impl Engine {
             },
         })?;
         let lock = lock_directory(&options.data_dir)?;
-        let arguments = arguments(options)?;
+        let mut own = vec![options.data_dir.as_path()];
+        own.extend(backups::outside(options));
+        let access = Access::new(&permitted::engines(), &options.sources)
+            .map_err(|error| EngineError::Confinement(error.to_string()))?;
+        let may_connect = options.sources.iter().any(|source| source.is_remote());
+        let room = Room {
+            own: &own,
+            may_connect,
+        };
+        let confined = confinement::confine(&room)
+            .map_err(|error| EngineError::Confinement(error.to_string()))?;
+        match confined.warning() {
+            Some(warning) => tracing::warn!("{warning}"),
+            None => tracing::debug!("the process of ClickHouse is confined to its folders"),
+        }
+        Ok(Self {
+            api,
+            access,
+            _lock: lock,
+        })
+    }
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// Opens the data directory. Not on a process's first thread, about which the engine asks `/proc`.
+    pub(crate) fn start(options: &EngineOptions, ground: Ground) -> Result<Self, EngineError> {
+        let api = Arc::clone(&ground.api);
+        let arguments = arguments(options, &ground.access)?;
         let refused = || EngineError::Refused(options.data_dir.clone());
         let mut keeper = api.connect(&arguments).ok_or_else(refused)?;
         let facts = keeper
@@ -67,14 +109,16 @@ impl Engine {
         let facts = String::from_utf8_lossy(&facts.data).trim_end().to_owned();
         let mut facts = facts.split('\t').map(str::to_owned);
         let mut fact = || facts.next().unwrap_or_default();
+        let known = known(&mut keeper)?;
         Ok(Self {
+            permitted: Permitted::new(&known, &options.sources),
             version: fact(),
             timezone: fact(),
             host: fact(),
             api,
             arguments,
             keeper: Mutex::new(Some(keeper)),
-            _lock: lock,
+            _ground: ground,
         })
     }
 
@@ -113,16 +157,36 @@ impl Engine {
     }
 }
 
+/// The names of all functions that the engine has.
+fn known(keeper: &mut Connection) -> Result<Known, EngineError> {
+    let mut names = |table: &str| {
+        let sql = format!("SELECT name FROM system.{table}");
+        let listed = keeper.query(sql.as_bytes(), "TabSeparatedRaw", &Parameters::default());
+        let listed = listed.map_err(|exception| EngineError::FirstQuery(exception.text))?;
+        let listed = String::from_utf8_lossy(&listed.data).into_owned();
+        Ok::<Vec<_>, EngineError>(listed.lines().map(str::to_owned).collect())
+    };
+    Ok(Known {
+        functions: names("functions")?,
+        table_functions: names("table_functions")?,
+    })
+}
+
 /// Server options, read when the first connection starts the engine, and query settings, which hold for every connection.
-fn arguments(options: &EngineOptions) -> Result<Vec<CString>, EngineError> {
+fn arguments(options: &EngineOptions, access: &Access) -> Result<Vec<CString>, EngineError> {
     let memory = options.memory_bytes_max;
-    let path = options
-        .data_dir
-        .to_str()
-        .ok_or_else(|| EngineError::Refused(options.data_dir.clone()))?;
+    let text = |path: &Path| {
+        let text = path.to_str().map(str::to_owned);
+        text.ok_or_else(|| EngineError::Refused(path.to_owned()))
+    };
+    let (path, backups) = (text(&options.data_dir)?, text(&options.backup_dir)?);
     let list = [
         "millrace".to_owned(),
         format!("--path={path}"),
+        // Else it takes any `config.xml` of the folder that the process was started in.
+        format!("--config-file={}", access.config_path()),
+        "--access_control_improvements.table_engines_require_grant=1".to_owned(),
+        format!("--backups.allowed_path={backups}"),
         "--timezone=UTC".to_owned(),
         format!("--max_server_memory_usage={memory}"),
         // The caches count towards the cap, and by default each alone may be larger than it.
@@ -137,8 +201,6 @@ fn arguments(options: &EngineOptions) -> Result<Vec<CString>, EngineError> {
         "--implicit_select=0".to_owned(),
         "--allow_introspection_functions=0".to_owned(),
         "--async_insert=0".to_owned(),
-        // Backups go where `millrace backup` is told. The one user may write files anyway, by `file()`.
-        "--backups.allowed_path=/".to_owned(),
         "--progress=off".to_owned(),
         format!("--max_insert_block_size={INSERT_BLOCK_ROWS}"),
         format!("--min_insert_block_size_rows={INSERT_BLOCK_ROWS}"),

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::answer::{Context, ended, failure, text};
 use crate::auth::{self, Credentials, Denied};
+use crate::connections::Guest;
 use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::form;
@@ -57,7 +58,11 @@ pub(crate) enum Piece {
 
 impl Shared {
     /// Answers one request.
-    pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    pub(crate) async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        guest: &Guest,
+    ) -> Response<Body> {
         match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/ping" | "/replicas_status") => {
                 return text(StatusCode::OK, "Ok.\n");
@@ -90,7 +95,10 @@ impl Shared {
         };
         let given = (asked.user.as_deref(), asked.password.as_deref());
         match auth::check(&self.credentials, request.headers(), given.0, given.1) {
-            Ok(()) => self.run(asked, request).await,
+            Ok(()) => {
+                guest.signed_in();
+                self.run(asked, request).await
+            }
             Err(Denied::Wrong(exception)) => failure(&exception, &self.engine),
             Err(Denied::Nobody(exception)) => {
                 let mut response = failure(&exception, &self.engine);

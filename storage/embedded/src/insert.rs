@@ -4,15 +4,100 @@
 //! 1 GiB (see `engine`), and a block that is not whole when the statement is cancelled is thrown away. A larger insert
 //! is several blocks, as on any server, and those before a cut stay.
 
+use std::borrow::Cow;
 use std::io::{Cursor, Read};
+
+use memchr::memmem;
 
 use crate::blocks::read_full;
 use crate::exception::Exception;
 use crate::ffi::{Connection, Finished, Parameters};
+use crate::permitted::Permitted;
 use crate::upload::from_io;
 
 /// Bytes given to the engine at a time; it queues up to 16 such pieces.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Longest rows of `VALUES` that may hold expressions, bytes: they are judged as a statement is, so they are read whole.
+const EXPRESSIONS_BYTES_MAX: usize = 1 << 20;
+/// The settings that let them be expressions.
+const EXPRESSIONS: [&str; 2] = [
+    "input_format_values_interpret_expressions",
+    "input_format_values_deduce_templates_of_expressions",
+];
+
+/// The first rows of an INSERT: those in other formats than `VALUES` are no SQL.
+pub(crate) struct Values<'a> {
+    head: &'a [u8],
+    pub(crate) first: Cow<'a, [u8]>,
+    /// All rows are in `first`.
+    is_whole: bool,
+    is_sql: bool,
+}
+
+// === impl Values ===
+
+impl<'a> Values<'a> {
+    /// Reads rows that may be expressions, as many as are judged, behind the `first` that came with the statement.
+    pub(crate) fn read(
+        head: &'a [u8],
+        format: &str,
+        first: &'a [u8],
+        rest: &mut dyn Read,
+    ) -> Result<Self, Exception> {
+        let is_sql = format.eq_ignore_ascii_case("Values");
+        let (mut first, mut is_whole) = (Cow::Borrowed(first), false);
+        if is_sql {
+            let room = (EXPRESSIONS_BYTES_MAX + 1).saturating_sub(first.len()) as u64;
+            let read = rest.take(room).read_to_end(first.to_mut());
+            read.map_err(|error| from_io(&error))?;
+            is_whole = first.len() <= EXPRESSIONS_BYTES_MAX;
+        }
+        Ok(Self {
+            head,
+            first,
+            is_whole,
+            is_sql,
+        })
+    }
+
+    /// Judges them. More than are judged must be literals: true if the connection was told so.
+    pub(crate) fn limit(
+        &self,
+        connection: &mut Connection,
+        permitted: &Permitted,
+    ) -> Result<bool, Exception> {
+        if !self.is_sql {
+            return Ok(false);
+        }
+        if self.is_whole {
+            return permitted.check_rows(&self.first).map(|()| false);
+        }
+        let head = self.head.to_ascii_lowercase();
+        let names = |name: &&str| memmem::find(&head, name.as_bytes()).is_some();
+        if let Some(name) = EXPRESSIONS.iter().copied().find(names) {
+            let message = format!(
+                "Not enough privileges: {name} in an INSERT of more than {EXPRESSIONS_BYTES_MAX} bytes of \
+                 VALUES; leave it out, or insert fewer rows at a time"
+            );
+            return Err(Exception::new(497, &message, "ACCESS_DENIED"));
+        }
+        set(connection, "0").map(|()| true)
+    }
+
+    /// Lets a session's next rows be expressions again.
+    pub(crate) fn unlimit(connection: &mut Connection) -> Result<(), Exception> {
+        set(connection, "DEFAULT")
+    }
+}
+
+fn set(connection: &mut Connection, value: &str) -> Result<(), Exception> {
+    let [interpret, deduce] = EXPRESSIONS;
+    let sql = format!("SET {interpret} = {value}, {deduce} = {value}");
+    connection
+        .query(sql.as_bytes(), "", &Parameters::default())
+        .map(drop)
+}
 
 /// An INSERT taken apart.
 pub(crate) struct Insert<'a> {

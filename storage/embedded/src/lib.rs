@@ -10,8 +10,9 @@
 //! * `ffi`: the C interface; the only `unsafe` of the crate
 //! * `engine`: start, connections, stop
 //! * `sql`, `request`, `form`, `auth`: what a request asks for
+//! * `access`, `permitted`, `confinement`: what a statement may not do, by the engine, by us, by the kernel
 //! * `insert`, `select`, `statement`, `session`: running it
-//! * `http`, `answer`: the wire
+//! * `connections`, `http`, `answer`: the wire
 //! * [`testing`] (feature `testing`): a real engine for the tests of any crate
 #![deny(unsafe_code)]
 
@@ -19,9 +20,13 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+mod access;
 mod answer;
 mod auth;
+mod backups;
 mod blocks;
+mod confinement;
+mod connections;
 mod engine;
 mod exception;
 mod ffi;
@@ -29,19 +34,24 @@ mod form;
 mod http;
 mod insert;
 mod library;
+mod permitted;
 mod request;
 mod select;
 mod serve;
 mod session;
+mod sources;
 mod sql;
 mod statement;
+mod stop;
 mod supervisor;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod upload;
 
+pub use confinement::Confinement;
 pub use library::{LibraryError, find_library};
 pub use serve::run;
+pub use sources::{Source, UnknownSource};
 pub use supervisor::{
     EXIT_HOPELESS, State, Status, Supervisor, SupervisorOptions, announce, end_with_parent,
 };
@@ -61,6 +71,11 @@ pub struct EngineOptions {
     pub password: String,
     /// All memory the engine may use, bytes; a statement that needs more fails with code 241.
     pub memory_bytes_max: u64,
+    /// The one folder that backups are written to and read from; made if missing, unless it is below `data_dir`;
+    /// without one that can be used there are no backups.
+    pub backup_dir: PathBuf,
+    /// Ways out of the database that statements may take.
+    pub sources: Vec<Source>,
 }
 
 impl std::fmt::Debug for EngineOptions {
@@ -72,6 +87,8 @@ impl std::fmt::Debug for EngineOptions {
             .field("listen", &self.listen)
             .field("user", &self.user)
             .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("backup_dir", &self.backup_dir)
+            .field("sources", &self.sources)
             .finish_non_exhaustive()
     }
 }
@@ -110,6 +127,9 @@ pub enum EngineError {
         /// Why.
         source: std::io::Error,
     },
+    /// The kernel refuses to confine the process.
+    #[error("cannot confine the process of ClickHouse to its folders: {0}")]
+    Confinement(String),
     /// Another process has it.
     #[error(
         "the ClickHouse data directory {path} is in use by another process (pid {holder}); stop that one or choose another --data-dir"

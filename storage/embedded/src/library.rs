@@ -15,6 +15,12 @@ pub enum LibraryError {
         "the ClickHouse engine library {0} does not exist; correct MILLRACE_LIBCHDB or unset it"
     )]
     NotThere(PathBuf),
+    /// A folder was named instead of the file.
+    #[error(
+        "{0} is a folder; name the engine's library itself with MILLRACE_LIBCHDB, such as {example}, or unset it",
+        example = .0.join("libchdb.so").display()
+    )]
+    Folder(PathBuf),
     /// A file was named that no process of this machine can load.
     #[error(
         "{0} is no library of this machine, so it cannot be the ClickHouse engine; correct MILLRACE_LIBCHDB or unset it"
@@ -36,6 +42,7 @@ pub enum LibraryError {
 pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf, LibraryError> {
     if let Some(path) = explicit {
         return match path {
+            _ if path.is_dir() => Err(LibraryError::Folder(path.to_owned())),
             _ if !path.is_file() => Err(LibraryError::NotThere(path.to_owned())),
             _ if !is_library(path) => Err(LibraryError::NotALibrary(path.to_owned())),
             _ => Ok(path.to_owned()),

@@ -33,6 +33,8 @@ pub(crate) struct Asked {
     pub(crate) parameters: Parameters,
     /// In the order given.
     pub(crate) settings: Vec<(String, String)>,
+    /// It changes nothing, whatever it asks for: a link and a picture are requests as well.
+    is_read: bool,
 }
 
 /// Which session a request belongs to.
@@ -53,7 +55,10 @@ impl Asked {
         url_query: &str,
         headers: &HeaderMap,
     ) -> Result<Self, Exception> {
-        let mut asked = Self::default();
+        let mut asked = Self {
+            is_read: method != Method::POST,
+            ..Self::default()
+        };
         let (mut session_id, mut timeout, mut must_exist) = (None, None, false);
         for (name, value) in form_urlencoded::parse(url_query.as_bytes()) {
             let (name, value) = (name.as_ref(), value.into_owned());
@@ -80,28 +85,7 @@ impl Asked {
                 _ => asked.other(name, value)?,
             }
         }
-        let header = |name: &str| {
-            headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-                .map(str::to_owned)
-        };
-        asked.database = asked.database.or_else(|| header("x-clickhouse-database"));
-        asked.default_format = asked
-            .default_format
-            .or_else(|| header("x-clickhouse-format"));
-        if let Some(format) = asked
-            .default_format
-            .as_deref()
-            .filter(|name| !is_plain_name(name))
-        {
-            // It is written into the query's text.
-            return Err(Exception::new(
-                73,
-                &format!("Unknown format {format}"),
-                "UNKNOWN_FORMAT",
-            ));
-        }
+        asked.take_headers(headers)?;
         asked.session = session_id
             .filter(|id| !id.is_empty())
             .map(|id| {
@@ -112,11 +96,36 @@ impl Asked {
                 })
             })
             .transpose()?;
-        if method != Method::POST && !asked.settings.iter().any(|(name, _)| name == "readonly") {
+        if asked.is_read && !asked.settings.iter().any(|(name, _)| name == "readonly") {
             // As a server has it: GET changes nothing, but may carry settings.
             asked.settings.push(("readonly".to_owned(), "2".to_owned()));
         }
         Ok(asked)
+    }
+
+    /// Takes what a header says where no parameter does.
+    fn take_headers(&mut self, headers: &HeaderMap) -> Result<(), Exception> {
+        let header = |name: &str| {
+            headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned)
+        };
+        if self.database.is_none() {
+            self.database = header("x-clickhouse-database");
+        }
+        if self.default_format.is_none() {
+            self.default_format = header("x-clickhouse-format");
+        }
+        match self.default_format.as_deref() {
+            // It is written into the query's text.
+            Some(format) if !is_plain_name(format) => Err(Exception::new(
+                73,
+                &format!("Unknown format {format}"),
+                "UNKNOWN_FORMAT",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// How long the client may take nothing of its answer (`http_send_timeout`).
@@ -141,7 +150,10 @@ impl Asked {
                 "UNKNOWN_SETTING",
             ));
         }
-        self.settings.push((name.to_owned(), value));
+        // A read may be held to less than it is, not to more.
+        if !(self.is_read && name == "readonly" && value != "1") {
+            self.settings.push((name.to_owned(), value));
+        }
         Ok(())
     }
 

@@ -15,15 +15,18 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
 use crate::auth::Credentials;
-use crate::engine::Engine;
+use crate::connections::{Connections, Guest};
+use crate::engine::{Engine, Ground};
 use crate::http::{STATEMENTS_MAX, Shared};
 use crate::session::Sessions;
 use crate::{EngineError, EngineOptions};
 
 /// How long running statements may take to finish once the end is asked for.
 const GRACE: Duration = Duration::from_secs(10);
-/// A client must have sent its request's head by then.
-const HEADER_READ_MAX: Duration = Duration::from_secs(30);
+/// A client must have sent its request's head by then; a server's `keep_alive_timeout` is as long.
+const HEADER_READ_MAX: Duration = Duration::from_secs(10);
+/// Longest head, bytes: it is read before it is known who sends it. A longer statement goes into the body.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 const SESSIONS_CHECK: Duration = Duration::from_secs(10);
 
 /// Starts the engine, listens, and answers until `shutdown` resolves; then finishes what runs, for at most 10 seconds,
@@ -31,15 +34,20 @@ const SESSIONS_CHECK: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// One sentence for the operator: library, data directory, address.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the process has no other use for them"
-)]
 pub fn run(
     options: EngineOptions,
     on_ready: impl FnOnce(SocketAddr),
     shutdown: impl Future,
 ) -> Result<(), EngineError> {
+    let address = options.listen;
+    // Before the engine starts, so that a busy port is told at once; and before the process is confined, as from then
+    // on it listens nowhere else.
+    let not_bound = |source| EngineError::Listen { address, source };
+    let listener = std::net::TcpListener::bind(address).map_err(not_bound)?;
+    listener.set_nonblocking(true).map_err(not_bound)?;
+    let bound = listener.local_addr().map_err(not_bound)?;
+    // What is confined is this thread and those that it starts: all of the runtime's, and hence the engine's.
+    let ground = Ground::prepare(&options)?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(STATEMENTS_MAX + 16)
@@ -48,20 +56,18 @@ pub fn run(
         .build()
         .map_err(EngineError::Runtime)?;
     runtime.block_on(async {
-        let address = options.listen;
-        // Before the engine starts, so that a busy port is told at once.
-        let listener = TcpListener::bind(address)
+        let listener = TcpListener::from_std(listener).map_err(not_bound)?;
+        let credentials = Credentials::new(&options.user, &options.password);
+        let starting = tokio::task::spawn_blocking(move || Engine::start(&options, ground));
+        let started = starting
             .await
-            .map_err(|source| EngineError::Listen { address, source })?;
-        let bound = listener
-            .local_addr()
-            .map_err(|source| EngineError::Listen { address, source })?;
-        let engine = Arc::new(Engine::start(&options)?);
+            .map_err(|error| EngineError::FirstQuery(error.to_string()))?;
+        let engine = Arc::new(started?);
         tracing::info!(address = %bound, version = engine.version, "ClickHouse engine is up");
         let shared = Arc::new(Shared {
             engine: Arc::clone(&engine),
             sessions: Sessions::default(),
-            credentials: Credentials::new(&options.user, &options.password),
+            credentials,
             turns: Arc::new(Semaphore::new(STATEMENTS_MAX)),
         });
         on_ready(bound);
@@ -70,13 +76,18 @@ pub fn run(
         let closed = tokio::task::spawn_blocking(move || engine.shutdown())
             .await
             .unwrap_or(false);
-        tracing::info!(closed, "ClickHouse engine is down");
+        if closed {
+            tracing::info!("ClickHouse engine is down");
+        } else {
+            tracing::info!("ClickHouse engine ends with its process: connections to it are open");
+        }
         Ok(())
     })
 }
 
 async fn serve(listener: TcpListener, shared: &Arc<Shared>, shutdown: impl Future) {
     let (stop, stopping) = watch::channel(false);
+    let connections = Connections::default();
     let mut check = interval(SESSIONS_CHECK);
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -84,9 +95,12 @@ async fn serve(listener: TcpListener, shared: &Arc<Shared>, shutdown: impl Futur
             _ = &mut shutdown => break,
             _ = check.tick() => shared.sessions.end_expired(),
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    tokio::spawn(connection(stream, Arc::clone(shared), stopping.clone()));
-                }
+                Ok((stream, peer)) => match connections.enter(peer.ip()) {
+                    Some(guest) => {
+                        tokio::spawn(connection(stream, guest, Arc::clone(shared), stopping.clone()));
+                    }
+                    None => tracing::debug!(%peer, "a connection too many is closed"),
+                },
                 Err(error) => {
                     // Out of file descriptors, most likely: some come back as connections end.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -104,21 +118,28 @@ async fn serve(listener: TcpListener, shared: &Arc<Shared>, shutdown: impl Futur
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    guest: Guest,
+    shared: Arc<Shared>,
+    mut stopping: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true);
+    let guest = &guest;
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        async move { Ok::<_, Infallible>(shared.answer(request, guest).await) }
     });
     let mut connection = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_READ_MAX)
-            .max_buf_size(1 << 20)
+            .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = guest.ended() => return,
         () = asked_to_stop(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await

@@ -9,11 +9,13 @@ use crate::engine::Engine;
 use crate::exception::Exception;
 use crate::ffi::{Connection, Finished};
 use crate::form::{FORM_BYTES_MAX, fields};
-use crate::insert::Insert;
+use crate::insert::{Insert, Values};
+use crate::permitted::Permitted;
 use crate::request::{Asked, quoted_name};
 use crate::select;
 use crate::session::Sessions;
-use crate::sql::{Shape, shape};
+use crate::sql::{FormatClause, Shape, shape};
+use crate::stop;
 use crate::upload::{Upload, decoded, from_io};
 
 /// Longest statement text without its rows, bytes; `max_query_size` of the engine.
@@ -71,7 +73,7 @@ impl Statement {
                 body,
                 started,
             }
-            .run(&mut lease.connection)
+            .run(&mut lease.connection, &engine.permitted)
         });
         if let Some(sql) = undo
             && lease
@@ -92,10 +94,25 @@ struct Prepared {
     started: oneshot::Sender<Started>,
 }
 
+/// The refusal of a statement that reads or writes a file of the server.
+fn no_files(words: &str) -> Exception {
+    Exception::new(
+        358,
+        &format!(
+            "{words} is not allowed: send the rows with the request, or take them from its answer"
+        ),
+        "INTO_OUTFILE_NOT_ALLOWED",
+    )
+}
+
 // === impl Prepared ===
 
 impl Prepared {
-    fn run(mut self, connection: &mut Connection) -> Result<Ended, Exception> {
+    fn run(
+        mut self,
+        connection: &mut Connection,
+        permitted: &Permitted,
+    ) -> Result<Ended, Exception> {
         let (text, shape) = self.read_text()?;
         match shape {
             Shape::Insert {
@@ -103,58 +120,74 @@ impl Prepared {
                 format,
                 data_at,
             } => {
+                permitted.check(&head, &self.asked.parameters.0)?;
                 let first = text.get(data_at..).unwrap_or_default();
+                let values = Values::read(&head, &format, first, &mut self.body)?;
+                let limited = values.limit(connection, permitted)?;
                 let parameters = &self.asked.parameters;
                 let insert = Insert {
                     head: &head,
                     format: &format,
-                    first,
+                    first: &values.first,
                     parameters,
                 };
-                let finished = insert.run(connection, &mut self.body)?;
-                Ok(Ended { finished, format })
-            }
-            Shape::Other {
-                into_outfile: true, ..
-            } => Err(Exception::new(
-                358,
-                "INTO OUTFILE is not allowed",
-                "INTO_OUTFILE_NOT_ALLOWED",
-            )),
-            Shape::Other {
-                format, body_end, ..
-            } => {
-                let analyzed = connection.analyze(&text);
-                if analyzed.statement_count > 1 {
-                    return Err(Exception::new(
-                        62,
-                        "Syntax error: Multi-statements are not allowed",
-                        "SYNTAX_ERROR",
-                    ));
+                let finished = insert.run(connection, &mut self.body);
+                if limited {
+                    Values::unlimit(connection)?;
                 }
-                let default = self
-                    .asked
-                    .default_format
-                    .as_deref()
-                    .unwrap_or(FORMAT_DEFAULT);
-                let parameters = &self.asked.parameters;
-                if analyzed.reads_only {
-                    let text = select::Text {
-                        sql: &text,
-                        body_end,
-                        format: format.as_ref(),
-                        default,
-                    };
-                    return select::run(connection, &text, parameters, self.started);
-                }
-                let named = format.map_or(default.to_owned(), |clause| clause.name);
-                let finished = connection.query(&text, default, parameters)?;
                 Ok(Ended {
-                    finished,
-                    format: named,
+                    finished: finished?,
+                    format,
                 })
             }
+            Shape::Other {
+                file: Some(words), ..
+            } => Err(no_files(words)),
+            Shape::Other {
+                format, body_end, ..
+            } => self.other(connection, permitted, &text, (format, body_end)),
         }
+    }
+
+    /// Runs a statement that has no rows with it; the last of the arguments are its format and where it ends.
+    fn other(
+        self,
+        connection: &mut Connection,
+        permitted: &Permitted,
+        text: &[u8],
+        (format, body_end): (Option<FormatClause>, usize),
+    ) -> Result<Ended, Exception> {
+        let default = self
+            .asked
+            .default_format
+            .as_deref()
+            .unwrap_or(FORMAT_DEFAULT);
+        let ended = |finished, format: String| Ended { finished, format };
+        if let Some(id) = stop::query_id(text) {
+            return stop::run(connection, id).map(|finished| ended(finished, default.to_owned()));
+        }
+        permitted.check(text, &self.asked.parameters.0)?;
+        let analyzed = connection.analyze(text);
+        if analyzed.statement_count > 1 {
+            return Err(Exception::new(
+                62,
+                "Syntax error: Multi-statements are not allowed",
+                "SYNTAX_ERROR",
+            ));
+        }
+        let parameters = &self.asked.parameters;
+        if analyzed.reads_only {
+            let text = select::Text {
+                sql: text,
+                body_end,
+                format: format.as_ref(),
+                default,
+            };
+            return select::run(connection, &text, parameters, self.started);
+        }
+        let finished = connection.query(text, default, parameters)?;
+        let named = format.map_or(default.to_owned(), |clause| clause.name);
+        Ok(ended(finished, named))
     }
 
     /// Reads the statement: the `query` parameter, a line break, and of the body as much as belongs to the statement.

@@ -30,6 +30,7 @@ use crate::{EngineOptions, announce, end_with_parent, find_library, run};
 const DATA_DIR: &str = "MILLRACE_TEST_ENGINE_DATA_DIR";
 const LISTEN: &str = "MILLRACE_TEST_ENGINE_LISTEN";
 const MEMORY: &str = "MILLRACE_TEST_ENGINE_MEMORY";
+const SOURCES: &str = "MILLRACE_TEST_ENGINE_SOURCES";
 const PARENT: &str = "MILLRACE_TEST_ENGINE_PARENT";
 /// The name of the test that [`engine_process!`](crate::engine_process) makes.
 const PROCESS_TEST: &str = "engine_process";
@@ -63,6 +64,7 @@ struct Process {
     data_dir: Arc<tempfile::TempDir>,
     address: SocketAddr,
     memory_bytes_max: u64,
+    sources: &'static str,
 }
 
 /// The engine that the tests of a binary share: an outside server if one is named, else started once.
@@ -96,11 +98,29 @@ impl TestEngine {
     /// The same with another memory cap, in bytes.
     #[must_use]
     pub fn start_with_memory(memory_bytes_max: u64) -> Self {
+        Self::start_with(memory_bytes_max, "", None)
+    }
+
+    /// The same with these sources open, with commas between.
+    #[must_use]
+    pub fn start_with_sources(sources: &'static str) -> Self {
+        Self::start_with(2 << 30, sources, None)
+    }
+
+    /// The same in a folder that the process is started in.
+    #[must_use]
+    pub fn start_in(folder: &Path) -> Self {
+        Self::start_with(2 << 30, "", Some(folder))
+    }
+
+    fn start_with(memory_bytes_max: u64, sources: &'static str, folder: Option<&Path>) -> Self {
         let data_dir = Arc::new(tempfile::tempdir().expect("a temporary directory"));
         let process = Process::start(
             data_dir,
             SocketAddr::from(([127, 0, 0, 1], 0)),
             memory_bytes_max,
+            sources,
+            folder,
         );
         let url = format!("http://{}", process.address);
         Self {
@@ -150,6 +170,8 @@ impl TestEngine {
             Arc::clone(&old.data_dir),
             old.address,
             old.memory_bytes_max,
+            old.sources,
+            None,
         ));
     }
 }
@@ -157,8 +179,19 @@ impl TestEngine {
 // === impl Process ===
 
 impl Process {
-    fn start(data_dir: Arc<tempfile::TempDir>, listen: SocketAddr, memory_bytes_max: u64) -> Self {
-        let mut child = command(data_dir.path(), listen, memory_bytes_max)
+    fn start(
+        data_dir: Arc<tempfile::TempDir>,
+        listen: SocketAddr,
+        memory_bytes_max: u64,
+        sources: &'static str,
+        folder: Option<&Path>,
+    ) -> Self {
+        let mut command = command(data_dir.path(), listen, memory_bytes_max);
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        let mut child = command
+            .env(SOURCES, sources)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -178,6 +211,7 @@ impl Process {
             data_dir,
             address,
             memory_bytes_max,
+            sources,
         }
     }
 }
@@ -215,11 +249,17 @@ pub fn engine_process() {
     let explicit = std::env::var_os("MILLRACE_LIBCHDB").map(PathBuf::from);
     let options = EngineOptions {
         library: find_library(explicit.as_deref()).unwrap_or_else(|error| panic!("{error}")),
+        backup_dir: data_dir.join("backups"),
         data_dir,
         listen: text(LISTEN).parse().expect("an address"),
         user: "millrace".into(),
         password: "test's password".into(),
         memory_bytes_max: text(MEMORY).parse().expect("a number"),
+        sources: std::env::var(SOURCES)
+            .unwrap_or_default()
+            .split_terminator(',')
+            .map(|name| name.parse().expect("a source"))
+            .collect(),
     };
     let parent = std::env::var(PARENT)
         .ok()

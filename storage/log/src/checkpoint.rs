@@ -19,11 +19,13 @@
 //! segment, which is never deleted, has the numbers, too.
 
 use crate::CheckpointError;
+use crate::bad_sectors::TolerantFile;
 use crate::fail_point::{FailPoint, pass};
 use crate::fields::{put, u16_at, u32_at, u64_at};
 use crate::frame::NUMBER_MAX;
-use crate::fs::Fs;
+use crate::fs::{File, Fs};
 use crate::log::is_want_of_room;
+use crate::reserve::Reserve;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
@@ -31,10 +33,6 @@ use std::path::{Path, PathBuf};
 pub const CHECKPOINT_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) const FILE_NAME: &str = "checkpoint";
-/// Room that is given up when a disk is so full that not even a checkpoint can be stored: only
-/// shipping, which needs checkpoints, makes room again.
-pub(crate) const RESERVE_NAME: &str = "reserve";
-const RESERVE_BYTES: u64 = 2 * CHECKPOINT_BYTES_MAX as u64;
 /// Where a damaged checkpoint goes.
 const DAMAGED_NAME: &str = "checkpoint.damaged";
 const TEMPORARY_NAME: &str = "checkpoint.tmp";
@@ -61,6 +59,7 @@ pub(crate) struct Stored {
 pub(crate) fn store(
     fs: &dyn Fs,
     dir: &Path,
+    reserve: &Reserve,
     floor: Floor,
     bytes: &[u8],
 ) -> Result<(), CheckpointError> {
@@ -75,8 +74,7 @@ pub(crate) fn store(
     };
     pass(FailPoint::CheckpointDue);
     let mut written = write_temporary(fs, dir, floor, bytes);
-    if written.as_ref().is_err_and(is_want_of_room) && fs.unlink(&dir.join(RESERVE_NAME)).is_ok() {
-        // Only once the unlink is durable does the room count as free.
+    if written.as_ref().is_err_and(is_want_of_room) && reserve.give_up(fs, dir) {
         fs.sync_dir(dir).map_err(io)?;
         written = write_temporary(fs, dir, floor, bytes);
     }
@@ -153,7 +151,8 @@ pub(crate) fn load_floor(
 }
 
 fn read(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {
-    let file = fs.open(path)?;
+    // One that cannot be read is damaged.
+    let file = TolerantFile::new(fs.open(path)?);
     let bytes = file.len()?.min(2 * CHECKPOINT_BYTES_MAX as u64);
     let mut out = Vec::new();
     file.read_at(&mut out, bytes as usize, 0)?;
@@ -188,19 +187,4 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Stored, CheckpointError> {
         floor,
         bytes: body.to_vec(),
     })
-}
-
-/// Sets the reserve aside if it is not there. Without room for it there is none, and it is
-/// tried again when segments have been released.
-pub(crate) fn keep_reserve(fs: &dyn Fs, dir: &Path) {
-    let path = dir.join(RESERVE_NAME);
-    if fs.open(&path).is_ok() {
-        return;
-    }
-    let made = fs
-        .create(&path)
-        .and_then(|file| file.allocate(0..RESERVE_BYTES));
-    if made.is_err() {
-        let _ = fs.unlink(&path);
-    }
 }

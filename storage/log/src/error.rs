@@ -63,6 +63,17 @@ pub enum AppendError {
         /// What the system said.
         source: io::Error,
     },
+    /// The reserve of the checkpoint was given up on a full disk, and there is still no room for it; nothing was
+    /// written to the log. Goes away when there is some again.
+    #[error(
+        "no room for the {bytes_needed} bytes that shipping keeps back for a full disk: {source}"
+    )]
+    NoReserve {
+        /// Bytes of the reserve.
+        bytes_needed: u64,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A frame the format cannot hold.
     #[error("not a frame: {0}")]
     Invalid(&'static str),

@@ -1,4 +1,4 @@
-//! Places where a test has the process kill itself, as a crash at just that moment would.
+//! Places where a test has the process kill itself, as a crash at just that moment would, or stay.
 //!
 //! Only with the feature `failpoints`, which nothing that is shipped has: without it [`pass`] is
 //! empty, and no instruction of this is in the program. A point is a variant and not a text, as in
@@ -78,28 +78,33 @@ mod armed {
     static PASSED: AtomicU64 = AtomicU64::new(0);
 
     /// Which passing of which point kills, written `POINT:NTH` or `POINT:NTH+MILLISECONDS`, the
-    /// latter so long after it.
+    /// latter so long after it; with `POINT:NTH+stays` the thread never goes on from there.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Armed {
         point: FailPoint,
         /// From 1.
         nth: u64,
-        delay: Duration,
+        /// `None` if it stays.
+        delay: Option<Duration>,
     }
 
     impl FromStr for Armed {
         type Err = String;
 
         fn from_str(text: &str) -> Result<Self, String> {
-            let form = || "give POINT:NTH or POINT:NTH+MILLISECONDS".to_owned();
+            let form = || "give POINT:NTH, POINT:NTH+MILLISECONDS or POINT:NTH+stays".to_owned();
             let (name, when) = text.split_once(':').ok_or_else(form)?;
-            let (nth, delay_ms) = when.split_once('+').unwrap_or((when, "0"));
+            let (nth, delay) = when.split_once('+').unwrap_or((when, "0"));
+            let delay = match delay {
+                "stays" => None,
+                millis => Some(Duration::from_millis(millis.parse().map_err(|_| form())?)),
+            };
             let point =
                 FailPoint::from_str(name).map_err(|_| format!("there is no fail point {name}"))?;
             Ok(Self {
                 point,
                 nth: nth.parse().map_err(|_| form())?,
-                delay: Duration::from_millis(delay_ms.parse().map_err(|_| form())?),
+                delay,
             })
         }
     }
@@ -121,10 +126,14 @@ mod armed {
             return;
         }
         let _ = writeln!(std::io::stderr(), "fail point {}", point.name());
-        if armed.delay.is_zero() {
+        let Some(delay) = armed.delay else {
+            loop {
+                std::thread::park();
+            }
+        };
+        if delay.is_zero() {
             die();
         }
-        let delay = armed.delay;
         let killer = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(delay);
             die();
@@ -149,14 +158,21 @@ mod armed {
 
         #[test]
         fn a_point_is_armed_by_name_passing_and_delay() {
-            let armed = |point, nth, delay_ms| Armed {
+            let armed = |point, nth, delay_ms: Option<u64>| Armed {
                 point,
                 nth,
-                delay: Duration::from_millis(delay_ms),
+                delay: delay_ms.map(Duration::from_millis),
             };
             for (text, expected) in [
-                ("group-synced:12", armed(FailPoint::GroupSynced, 12, 0)),
-                ("insert-due:3+7", armed(FailPoint::InsertDue, 3, 7)),
+                (
+                    "group-synced:12",
+                    armed(FailPoint::GroupSynced, 12, Some(0)),
+                ),
+                ("insert-due:3+7", armed(FailPoint::InsertDue, 3, Some(7))),
+                (
+                    "recovery-read:1+stays",
+                    armed(FailPoint::RecoveryRead, 1, None),
+                ),
             ] {
                 assert_eq!(text.parse(), Ok(expected), "{text}");
             }

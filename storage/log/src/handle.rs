@@ -56,6 +56,13 @@ impl LogHandle {
         self.shared.usage()
     }
 
+    /// True while the room is set aside that a checkpoint takes on a full disk. Without, nothing is appended, see
+    /// [`AppendError::NoReserve`](crate::AppendError::NoReserve).
+    #[must_use]
+    pub fn has_reserve(&self) -> bool {
+        self.shared.reserve.is_there()
+    }
+
     /// The failure that stopped the log, if one has.
     #[must_use]
     pub fn failure(&self) -> Option<Poisoned> {
@@ -79,7 +86,8 @@ impl LogHandle {
         }
         let unlinked = self.shared.unlink_released()?;
         if unlinked > 0 {
-            checkpoint::keep_reserve(&*self.shared.fs, &self.shared.dir);
+            // What keeps it away may pass; appends try again.
+            let _ = self.shared.keep_reserve_if_idle();
         }
         Ok(unlinked)
     }
@@ -104,7 +112,8 @@ impl LogHandle {
                 sequence: state.sequence_synced,
             }
         };
-        checkpoint::store(&*shared.fs, &shared.dir, floor, bytes).map_err(|error| match error {
+        let stored = checkpoint::store(&*shared.fs, &shared.dir, &shared.reserve, floor, bytes);
+        stored.map_err(|error| match error {
             CheckpointError::Io { path, source } => shared.poison("store", &path, &source).into(),
             other => other,
         })

@@ -1,7 +1,8 @@
 //! Looking at a log directory without lock or change, while its process runs or not.
 
+use crate::bad_sectors::TolerantFile;
 use crate::checkpoint;
-use crate::fs::Fs;
+use crate::fs::{File, Fs};
 use crate::recovery::list_segments;
 use crate::scan::{self, SegmentScan};
 use crate::segment::{self, HeaderError};
@@ -86,7 +87,7 @@ pub fn inspect(
             source,
         };
         let file = match fs.open(&path) {
-            Ok(file) => file,
+            Ok(file) => TolerantFile::new(file),
             // Released since the directory was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(error)),

@@ -92,6 +92,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bad_sectors;
 pub mod block;
 mod checkpoint;
 mod error;
@@ -108,10 +109,12 @@ mod quarantine;
 mod reader;
 mod recovery;
 mod report;
+mod reserve;
 mod rewrite;
 mod scan;
 mod section;
 mod segment;
+mod sequences;
 mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;

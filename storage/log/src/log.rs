@@ -4,6 +4,7 @@ use crate::fail_point::{FailPoint, pass};
 use crate::frame::{Encoder, NUMBER_MAX};
 use crate::fs::{File, Fs};
 use crate::recovery;
+use crate::reserve::RESERVE_BYTES;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::shared::{Segment, Shared};
 use crate::{
@@ -89,6 +90,7 @@ impl Log {
     /// See [`AppendError`]. All but `Poisoned` leave the log as it was.
     pub fn append(&mut self, sections: &[Section<'_>]) -> Result<Position, AppendError> {
         self.shared.check()?;
+        self.keep_reserve()?;
         self.encoder
             .encode(sections)
             .map_err(AppendError::Invalid)?;
@@ -158,6 +160,19 @@ impl Log {
             segment.bytes = active.offset;
         }
         Ok(position)
+    }
+
+    /// Appends nothing while the reserve is missing: what an append takes, the next checkpoint would lack.
+    fn keep_reserve(&self) -> Result<(), AppendError> {
+        if self.shared.reserve.is_there() {
+            return Ok(());
+        }
+        self.shared
+            .keep_reserve_if_idle()
+            .map_err(|source| AppendError::NoReserve {
+                bytes_needed: RESERVE_BYTES,
+                source,
+            })
     }
 
     /// Sees to it that a frame fits both the limit and the active segment.

@@ -1,8 +1,10 @@
 //! Reading frames back, up to where they are durable.
 
+use crate::bad_sectors::TolerantFile;
 use crate::block;
 use crate::frame::{HEAD_BYTES, Head};
 use crate::fs::File;
+use crate::quarantine;
 use crate::scan;
 use crate::section::BlocksSum;
 use crate::segment::SEGMENT_HEADER_BYTES;
@@ -10,6 +12,7 @@ use crate::shared::Shared;
 use crate::{Frame, FrameSection, Position, ReadError};
 use bytes::Bytes;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes read for a frame's headers; more only if they are longer. Those of a large request take a tenth of it, and
@@ -35,12 +38,14 @@ struct Place {
 }
 
 /// What a reader passed over.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skipped {
     /// Where the damage begins.
     pub start: Position,
     /// Where reading goes on.
     pub end: Position,
+    /// The file with the bytes, as a start makes it; `None` if they cannot be had, or there was no room.
+    pub copy: Option<PathBuf>,
 }
 
 impl Reader {
@@ -87,7 +92,7 @@ impl Reader {
     }
 
     /// Passes over what could not be read: goes to the next sound frame of this segment, or
-    /// else to the end of it. `None` if there is nothing to pass.
+    /// else to the end of it, and copies it to the quarantine. `None` if there is nothing to pass.
     ///
     /// # Errors
     ///
@@ -97,16 +102,22 @@ impl Reader {
             return Ok(None);
         };
         let start = place.position;
-        let found = self
-            .file(start.segment)
-            .and_then(|file| scan::find_frame(&*file, start, place.salt, place.limit))
-            .map_err(io_error(start))?;
+        let file = self.file(start.segment).map_err(io_error(start))?;
+        let found = scan::find_frame(&*file, start, place.salt, place.limit);
+        let found = found.map_err(io_error(start))?;
         let end = Position {
             offset: found.unwrap_or(place.limit),
             ..start
         };
         self.position = end;
-        Ok((end != start).then_some(Skipped { start, end }))
+        if end == start {
+            return Ok(None);
+        }
+        let (shared, passed) = (&self.shared, start.offset..end.offset);
+        let copy = quarantine::keep(&*shared.fs, &shared.dir, start.segment, &*file, &passed);
+        // Whoever is behind the damage does not wait for a disk that fails.
+        let copy = copy.ok().flatten();
+        Ok(Some(Skipped { start, end, copy }))
     }
 
     /// The blocks of a section, as they were appended.
@@ -159,6 +170,21 @@ impl Reader {
             self.check_blocks(section, out.get(start..).unwrap_or_default())?;
         }
         Ok(is_read)
+    }
+
+    /// Blocks of a section as they are now, damaged or not: for people, who may mend them.
+    ///
+    /// # Errors
+    ///
+    /// `Io` if they cannot be read.
+    pub fn read_unproven_blocks(&mut self, section: &FrameSection) -> Result<Bytes, ReadError> {
+        let (position, mut blocks) = (section.blocks_at, Vec::new());
+        self.file(position.segment)
+            .and_then(|file| {
+                file.read_at(&mut blocks, section.blocks_bytes as usize, position.offset)
+            })
+            .map_err(io_error(position))?;
+        Ok(Bytes::from(blocks))
     }
 
     /// Goes to the next segment at the end of one, and over what is known to be damaged.
@@ -248,6 +274,7 @@ impl Reader {
             return Ok(Arc::clone(file));
         }
         let file = self.shared.fs.open(&self.shared.path_of(segment))?;
+        let file: Arc<dyn File> = TolerantFile::new(file);
         self.file = Some((segment, Arc::clone(&file)));
         Ok(file)
     }

@@ -8,6 +8,7 @@
 //! * Anything unsound with a sound frame behind it, in the segment or in a later one, is a
 //!   **damaged middle**: it was synced once. It is copied to `quarantine/`, reported, and
 //!   passed over by readers.
+//! * What the disk cannot read is damaged as well, at the end of the last segment, too: it may have been synced.
 //! * Frames that are missing without a trace show by the sequences and are reported as a gap.
 //!
 //! A segment file that holds no frame and does not continue the one before is what a want of room
@@ -18,6 +19,7 @@
 //! Segments before it were synced before their successor was made. No segment of before is
 //! appended to again.
 
+use crate::bad_sectors::TolerantFile;
 use crate::checkpoint::{self, Floor};
 use crate::fail_point::{FailPoint, pass};
 use crate::frame::{FRAME_BYTES_MIN, NUMBER_MAX};
@@ -25,9 +27,11 @@ use crate::fs::{File, Fs, make_dir};
 use crate::log::is_want_of_room;
 use crate::quarantine;
 use crate::report::{Cut, Gap, Quarantined, Recovery};
+use crate::reserve::Reserve;
 use crate::rewrite;
 use crate::scan::{self, SegmentScan};
 use crate::segment::{self, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::sequences::Sequences;
 use crate::shared::{Segment, Shared, State};
 use crate::{LogOptions, OpenError, Position};
 use std::collections::BTreeMap;
@@ -80,7 +84,7 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
     found.finish_last()?;
     pass(FailPoint::RecoveryRenamed);
     found.remove_unused()?;
-    checkpoint::keep_reserve(&*fs, &dir);
+    let reserve = Reserve::of(&*fs, &dir).map_err(failed("set room aside in", &dir))?;
     fs.sync_dir(&dir).map_err(failed("sync", &dir))?;
     let state = found.state();
     let Found {
@@ -90,7 +94,7 @@ pub(crate) fn open(options: LogOptions, fs: Arc<dyn Fs>) -> Result<Opened, OpenE
         ..
     } = found;
     Ok(Opened {
-        shared: Shared::new(fs, dir, bytes_max, state, lock),
+        shared: Shared::new(fs, dir, bytes_max, state, reserve, lock),
         segment_bytes,
         sequence,
         sequence_floor,
@@ -128,7 +132,7 @@ struct Found<'a> {
 /// The segment read last: damage at its end is a torn tail only if no other follows.
 struct Last {
     number: u64,
-    file: Arc<dyn File>,
+    file: Arc<TolerantFile>,
     scan: SegmentScan,
     file_bytes: u64,
     /// The last sequence before it.
@@ -159,6 +163,7 @@ impl<'a> Found<'a> {
     fn add(&mut self, number: u64) -> Result<(), OpenError> {
         let path = self.path_of(number);
         let file = self.fs.open(&path).map_err(failed("open", &path))?;
+        let file = TolerantFile::new(file);
         let mut sequences = Sequences::default();
         let scan = scan::scan(&*file, number, &mut |frame| {
             sequences.see(frame.sequence, frame.end);
@@ -276,11 +281,16 @@ impl<'a> Found<'a> {
                 offset: last.scan.end.max(SEGMENT_HEADER_BYTES),
             };
             if let Some(tail) = &last.scan.tail {
+                // What cannot be read may have been synced, so that it is damage, and no torn tail.
+                let is_damage = last.file.has_failed(&tail.bytes);
+                if is_damage {
+                    self.quarantine(last.number, &*last.file, tail)?;
+                }
                 let bytes = tail.bytes.end - tail.bytes.start;
                 // Sequences that may have been in there are not used again.
                 let floor = self.sequence_floor + bytes / FRAME_BYTES_MIN + 1;
                 self.sequence_floor = floor.min(NUMBER_MAX);
-                self.recovery.cut = Some(Cut {
+                self.recovery.cut = (!is_damage).then_some(Cut {
                     position,
                     bytes,
                     reason: tail.reason,
@@ -369,26 +379,5 @@ fn segment_of(scan: &SegmentScan, end: u64) -> Segment {
         end,
         bytes: end.max(SEGMENT_HEADER_BYTES),
         damaged: scan.damaged.iter().map(|d| d.bytes.clone()).collect(),
-    }
-}
-
-/// Gaps in the sequences of one segment.
-#[derive(Default)]
-struct Sequences {
-    last: Option<(u64, Position)>,
-    gaps: Vec<Gap>,
-}
-
-impl Sequences {
-    fn see(&mut self, sequence: u64, end: Position) {
-        if let Some((last, after)) = self.last
-            && sequence > last + 1
-        {
-            self.gaps.push(Gap {
-                after,
-                frames: sequence - last - 1,
-            });
-        }
-        self.last = Some((sequence, end));
     }
 }

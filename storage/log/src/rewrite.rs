@@ -4,6 +4,7 @@
 //! pages that a failed sync of the last process left behind *clean*, and which no further sync
 //! of that file would write ("fsyncgate"). A copy has pages of its own.
 
+use crate::bad_sectors::TolerantFile;
 use crate::fail_point::{FailPoint, pass};
 use crate::fs::{File, Fs};
 use crate::log::is_want_of_room;
@@ -11,6 +12,7 @@ use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, file_name};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 const TEMPORARY_NAME: &str = "segment.tmp";
 const COPY_BYTES: usize = 1 << 20;
@@ -55,17 +57,20 @@ fn copy_segment(
     Ok(())
 }
 
-/// Writes what is below `end` over itself, so that a sync has something to do.
+/// Writes what is below `end` over itself, so that a sync has something to do. A file that has another name is a
+/// backup's as well, and is not cut: what is behind `end` is found once more at the next start, and told as damage.
 fn rewrite_segment(fs: &dyn Fs, path: &Path, header: &SegmentHeader, end: u64) -> io::Result<()> {
     let file = fs.open_writable(path)?;
     copy_range(
-        &*file,
+        &*TolerantFile::new(Arc::clone(&file)),
         &*file,
         SEGMENT_HEADER_BYTES..end,
         SEGMENT_HEADER_BYTES,
     )?;
     file.write_at(&mut [IoSlice::new(&header.encode())], 0)?;
-    file.truncate(end)?;
+    if file.names()? < 2 {
+        file.truncate(end)?;
+    }
     file.sync_data()
 }
 

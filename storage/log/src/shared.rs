@@ -2,14 +2,16 @@
 
 use crate::fail_point::{FailPoint, pass};
 use crate::fs::{File, Fs, LockGuard};
+use crate::reserve::Reserve;
 use crate::segment::{self, SEGMENT_HEADER_BYTES};
 use crate::{Poisoned, Position, Usage};
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// A segment's room is given back in steps of so many bytes, with pauses. At once, 64 MiB take 4 ms of a
@@ -35,6 +37,7 @@ pub(crate) struct Shared {
     poison: OnceLock<Poisoned>,
     /// One checkpoint at a time: all go through the same temporary file.
     pub checkpoint: Mutex<()>,
+    pub reserve: Reserve,
     _lock: Box<dyn LockGuard>,
 }
 
@@ -80,6 +83,7 @@ impl Shared {
         dir: PathBuf,
         bytes_max: u64,
         state: State,
+        reserve: Reserve,
         lock: Box<dyn LockGuard>,
     ) -> Self {
         let bytes_used = state.segments.values().map(|segment| segment.bytes).sum();
@@ -92,6 +96,7 @@ impl Shared {
             state: Mutex::new(state),
             poison: OnceLock::new(),
             checkpoint: Mutex::new(()),
+            reserve,
             _lock: lock,
         }
     }
@@ -110,6 +115,19 @@ impl Shared {
             bytes_used: self.bytes_used.load(Ordering::Relaxed),
             bytes_max: self.bytes_max,
         }
+    }
+
+    /// Sets the reserve aside if it is missing, unless a checkpoint is being stored: that may be what has just
+    /// given it up. Never waits.
+    pub fn keep_reserve_if_idle(&self) -> io::Result<()> {
+        let one = match self.checkpoint.try_lock() {
+            Ok(one) => one,
+            Err(TryLockError::Poisoned(one)) => one.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
+        };
+        let kept = self.reserve.keep(&*self.fs, &self.dir);
+        drop(one);
+        kept
     }
 
     /// Fails if anything has failed before.
@@ -187,8 +205,12 @@ impl Shared {
 }
 
 /// Gives back the room of a file that has no name any more, from its end. What goes wrong is the file
-/// system's to mend: it has the rest when the file is closed.
+/// system's to mend: it has the rest when the file is closed. A file that still has one is a backup's by hard
+/// links (`cp -al`, `rsync --link-dest`), and stays whole.
 fn free_by_steps(file: &dyn File) {
+    if !matches!(file.names(), Ok(0)) {
+        return;
+    }
     let Ok(mut bytes) = file.len() else { return };
     while bytes > FREE_STEP_BYTES {
         bytes -= FREE_STEP_BYTES;

@@ -45,6 +45,7 @@ impl EventRow<'_> {
         RowKey {
             id: self.uuid,
             received_at: self.created_at,
+            index: None,
         }
     }
 }

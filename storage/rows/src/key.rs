@@ -3,17 +3,21 @@
 use crate::Micros;
 use uuid::Uuid;
 
-/// Enough of a row to ask ClickHouse whether it is there: its id and the time we received it.
+/// Enough of a row to ask ClickHouse whether it is there: its id, the time we received it, and its index if the id is not
+/// its own.
 ///
 /// The id alone would not do: a client may send an id again, and a merge may then fold the two
 /// rows into the later one. For `rejected_events` the id is the request's, which every row of a
-/// request shares; that is still enough, as a block is stored as a whole or not at all.
+/// request shares. That is enough for a block, which is stored as a whole or not at all; of a part of one,
+/// the place in the request tells a row from those of the other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey {
     /// `uuid` of an event, `request_id` of a rejected one.
     pub id: Uuid,
     /// `created_at` of an event, `received_at` of a rejected one.
     pub received_at: Micros,
+    /// `index` of a rejected event, where it is known: the log does not keep it.
+    pub index: Option<u32>,
 }
 
 impl RowKey {
@@ -41,6 +45,7 @@ impl RowKey {
         Self {
             id: Uuid::from_bytes(id_bytes),
             received_at: Micros(i64::from_be_bytes(at_bytes)),
+            index: None,
         }
     }
 }
@@ -54,6 +59,7 @@ mod tests {
         let key = RowKey {
             id: Uuid::from_u128(0x1234_5678 << 90),
             received_at: Micros(-5),
+            index: None,
         };
         assert_eq!(RowKey::from_bytes(key.to_bytes()), key);
     }

@@ -14,12 +14,15 @@
 //! | `person_id` | who nobody has merged |
 //! | `rowbinary` | the primitive writers |
 //! | `clock` | [`Clock`]: the time, settable in tests |
+//! | `counted` | numbers with what they count |
+//! | `shown` | texts of others as people may be shown them |
 //! | `testing` | rows read back, with the feature `testing` only |
 
 #![forbid(unsafe_code)]
 
 mod batch;
 mod clock;
+mod counted;
 mod event;
 mod ids;
 mod key;
@@ -27,16 +30,19 @@ mod person;
 mod person_id;
 mod rejected;
 pub mod rowbinary;
+mod shown;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use batch::{Batch, Lane, RowGroup};
 pub use clock::{Clock, SystemClock, TestClock};
+pub use counted::counted;
 pub use event::EventRow;
 pub use ids::{Micros, Month, TeamId};
 pub use key::RowKey;
 pub use person::{PersonUpdateRow, UpdateKind};
 pub use person_id::{PERSON_NAMESPACE, person_id};
 pub use rejected::RejectedRow;
+pub use shown::{CONTROL_CLASS, TAG_CLASS, is_control, shown, shown_json, shown_lines};
 pub use table::Table;

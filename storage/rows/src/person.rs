@@ -26,7 +26,7 @@ pub struct PersonUpdateRow<'a> {
     pub kind: UpdateKind,
     /// Who the event is of; empty if it says nothing of a person.
     pub distinct_id: &'a str,
-    /// The other id of a merge; empty if it is none.
+    /// The other id of a merge; empty if it is none, or an `$identify` that only names its user.
     pub other_id: &'a str,
     /// `$set`: a JSON object, or empty.
     pub person_set: &'a [u8],
@@ -48,7 +48,7 @@ pub enum UpdateKind {
     /// Nothing.
     #[default]
     Properties,
-    /// `$identify`: the anonymous person becomes part of the named one.
+    /// `$identify`: the person is a user, and the anonymous one, if there is any, becomes part of it.
     Identify,
     /// `$create_alias`: the person of the alias becomes part of the named one.
     Alias,
@@ -106,6 +106,7 @@ impl PersonUpdateRow<'_> {
         RowKey {
             id: self.uuid,
             received_at: self.created_at,
+            index: None,
         }
     }
 }

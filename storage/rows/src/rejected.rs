@@ -50,6 +50,7 @@ impl RejectedRow<'_> {
         RowKey {
             id: self.request_id,
             received_at: self.received_at,
+            index: Some(self.index),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Destination;
 use super::calls::Pace;
 use super::dialler::Dialler;
-use super::files;
+use super::files::{self, ExportRoot};
 use super::http::Http;
 use super::no_op::NoOp;
 use super::postgres::{Postgres, TimeLimits};
@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// What a destination is opened by; its fields were checked.
 #[derive(Clone, Copy)]
@@ -28,6 +29,8 @@ pub struct Configured<'a> {
     pub config: &'a Value,
     /// Those that are not.
     pub secrets: &'a BTreeMap<String, String>,
+    /// The organization in whose folder of this server files stay; `None`: in that of all exports.
+    pub files_of: Option<Uuid>,
 }
 
 /// Opens destinations: what all of them need. Clones share it.
@@ -59,11 +62,13 @@ impl Destinations {
     /// The destination of an export; nothing is dialled yet.
     ///
     /// # Errors
-    /// A field is missing, or its secrets were sealed with another key.
+    /// A field is missing, or its secrets were sealed with a key that this process has not got (yet).
     pub fn open(&self, export: &BatchExport) -> Result<Box<dyn Destination>, ExportError> {
-        let secrets = export.secrets(&self.secret_key).map_err(|_| {
-            ExportError::hopeless(
-                "The secrets of this destination were encrypted with another key; give them again.",
+        let secrets = export.secrets(&self.secret_key).map_err(|error| {
+            tracing::warn!(%error, export_id = %export.id, "an export waits for its key");
+            ExportError::waits(
+                "The secrets of this destination were encrypted with a key that this server does \
+                 not have. The operator has to give it the key; or give the secrets again.",
             )
         })?;
         self.open_config(Configured {
@@ -71,6 +76,7 @@ impl Destinations {
             model: export.model,
             config: &export.destination_config,
             secrets: &secrets,
+            files_of: (!export.files_at_root).then_some(export.organization_id),
         })
     }
 
@@ -83,6 +89,7 @@ impl Destinations {
             kind,
             config,
             secrets,
+            files_of,
             ..
         } = of;
         let dialler: Arc<dyn Dialler> = Arc::new(self.guard.clone());
@@ -93,6 +100,7 @@ impl Destinations {
             | DestinationType::Gcs
             | DestinationType::FileSystem => {
                 let root = self.export_root.as_deref();
+                let root = root.map(|path| ExportRoot { path, files_of });
                 files::open(kind, config, secrets, &self.guard, root)?
             }
             DestinationType::Postgres | DestinationType::Redshift => {

@@ -7,6 +7,7 @@ use crate::error::ExportError;
 use crate::rows::Part;
 use crate::window::RunScope;
 use millrace_catalog::ClaimedRun;
+use millrace_rows::counted;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -91,7 +92,7 @@ pub(super) async fn deliver(
 async fn until_known(inner: &Inner, scope: &RunScope) -> Result<(), ExportError> {
     let known_from = scope.window.known_from();
     for _ in 0..LOOKS_MAX {
-        let watermark = inner.catalog.persons_watermark().await;
+        let watermark = inner.catalog.persons_watermark_of(scope.team_id).await;
         let watermark = watermark.map_err(|error| ExportError::retry(error.to_string()))?;
         if watermark >= Some(known_from) {
             return Ok(());
@@ -154,7 +155,9 @@ async fn check(source: &Source<'_>, before: u64, copied: u64) -> Result<(), Expo
         return Ok(());
     }
     Err(ExportError::retry(format!(
-        "The window has {before} rows, and {copied} were read; nothing of it was published."
+        "The window has {}, and {} came when it was read; nothing of it was published.",
+        counted(before, "row"),
+        counted(copied, "row")
     )))
 }
 
@@ -162,7 +165,8 @@ async fn check(source: &Source<'_>, before: u64, copied: u64) -> Result<(), Expo
 fn told(delivered: &Delivered, copied: u64) -> Result<(), ExportError> {
     match delivered.rows {
         Some(rows) if rows != copied => Err(ExportError::retry(format!(
-            "{copied} rows were sent, and the destination says it has {rows}."
+            "Sent {}, and the destination says it has {rows}.",
+            counted(copied, "row")
         ))),
         _ => Ok(()),
     }

@@ -44,6 +44,12 @@ impl Leader {
         self.begun.notified().await;
     }
 
+    /// Waits until nobody extends the lease any more, which only a panic does before [`Leader::end`].
+    pub(super) async fn failed(&self) {
+        let mut held_until = self.held_until.clone();
+        while held_until.changed().await.is_ok() {}
+    }
+
     /// Gives the lease back.
     pub(super) async fn end(self, inner: &Inner, holder: Uuid) {
         self.task.abort();
@@ -82,7 +88,8 @@ async fn extend(inner: &Inner, holder: Uuid, held_until: &watch::Sender<Instant>
         };
         let is_leader = Instant::now() < *held_until.borrow();
         if is_leader != was_leader {
-            tracing::info!(is_leader, "exports");
+            let no_more = if is_leader { "" } else { " no more" };
+            tracing::info!("this process plans batch exports{no_more}");
             was_leader = is_leader;
             if is_leader {
                 begins.notify_one();

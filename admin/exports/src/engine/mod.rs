@@ -8,7 +8,9 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `leader` | the lease |
-//! | `planner` | runs of windows that are due, and of backfills |
+//! | `planner` | runs of windows that are due |
+//! | `backfills` | whose backfill is planned next, apart from all else |
+//! | `backfill` | the next runs of one backfill |
 //! | `runner` | one run: claim, progress, time-out, tries |
 //! | `delivery` | the rows of one run: read, counted, handed over, published |
 //! | `source` | what a run reads |
@@ -16,6 +18,8 @@
 //! | `notices` | [`Notices`]: what administrators are told |
 //! | `metrics` | how it goes |
 
+mod backfill;
+mod backfills;
 mod delivery;
 mod forgetter;
 mod leader;
@@ -29,11 +33,12 @@ pub use notices::{Notice, Notices};
 
 use crate::destination::Destination;
 use crate::error::ExportError;
-use millrace_catalog::{BatchExport, Catalog};
+use millrace_catalog::{BatchExport, Catalog, ExportTurns};
 use millrace_clickhouse::ClickHouse;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use thiserror::Error;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +52,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const TAKEN_OVER_MAX: Duration = Duration::from_secs(10);
 /// What of that is left for the first look of who leads now: a catalog that answers takes far less.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// Nobody extends the lease of exports any more, as that task panicked: exports would stand still for ever.
+#[derive(Debug, Error)]
+#[error("the task that extends the lease of exports panicked")]
+pub struct LeaseKeeperFailed;
 
 const _: () = assert!(
     EngineOptions::DEFAULT
@@ -63,7 +73,7 @@ pub type OpenDestination =
 /// How exports run.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// Runs at a time.
+    /// Runs at a time; of one organization half of them at most, or one.
     pub runs_max: usize,
     /// How long a process may not be heard of before its lease and its claims lapse.
     pub lapse_after: Duration,
@@ -133,8 +143,12 @@ struct Inner {
     options: EngineOptions,
     /// Room for runs.
     slots: Arc<Semaphore>,
-    /// Told when there is room again.
+    /// Which organization had a run last, among those that wait.
+    turns: Mutex<ExportTurns>,
+    /// Told when there is room again, or runs of a backfill to claim.
     freed: Notify,
+    /// Told when a run has ended: a backfill may want more.
+    ended: Notify,
     tasks: TaskTracker,
     /// Backfills of which it was told that they cannot be planned now.
     unplanned: Mutex<HashSet<Uuid>>,
@@ -143,6 +157,10 @@ struct Inner {
 }
 
 impl Inner {
+    fn turns(&self) -> MutexGuard<'_, ExportTurns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn unplanned(&self) -> MutexGuard<'_, HashSet<Uuid>> {
         self.unplanned
             .lock()
@@ -167,7 +185,9 @@ impl Engine {
                 notices,
                 options,
                 slots: Arc::new(Semaphore::new(options.runs_max)),
+                turns: Mutex::new(ExportTurns::new(options.runs_max)),
                 freed: Notify::new(),
+                ended: Notify::new(),
                 tasks: TaskTracker::new(),
                 unplanned: Mutex::default(),
                 stopped: CancellationToken::new(),
@@ -177,20 +197,26 @@ impl Engine {
 
     /// Runs exports until `stop`. Then another process may lead at once; runs that are under way
     /// are given back, so that it makes them.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    ///
+    /// # Errors
+    /// When the lease is extended no more; runs are given back then, too.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), LeaseKeeperFailed> {
         metrics::describe();
         let holder = Uuid::new_v4();
         let leads = leader::Leader::start(&self.inner, holder);
-        tokio::select! {
-            () = stop => {}
+        let outcome = tokio::select! {
+            () = stop => Ok(()),
+            () = leads.failed() => Err(LeaseKeeperFailed),
             never = self.look(&leads) => match never {},
+            never = backfills::plan(&self.inner, &leads) => match never {},
             never = forgetter::forget(&self.inner, &leads) => match never {},
             never = metrics::tell_lag(&self.inner.catalog) => match never {},
-        }
+        };
         self.inner.stopped.cancel();
         leads.end(&self.inner, holder).await;
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
+        outcome
     }
 
     async fn look(&self, leads: &leader::Leader) -> std::convert::Infallible {
@@ -224,19 +250,14 @@ impl Engine {
         }
     }
 
-    /// Makes and claims runs of windows by the clock first: backfills ask ClickHouse, which may
-    /// take long.
+    /// Makes runs of windows by the clock, and claims what is due.
     async fn plan_and_claim(&self, leads: &leader::Leader) -> Result<(), planner::PlanError> {
         if !self.inner.catalog.has_export_work().await? {
             return Ok(());
         }
         let planned = planner::windows(&self.inner).await;
         self.claim(leads).await;
-        if let Some(watermark) = planned? {
-            planner::backfills(&self.inner, watermark).await?;
-            self.claim(leads).await;
-        }
-        Ok(())
+        planned
     }
 
     /// Claims runs as long as there are any, and room.

@@ -10,6 +10,8 @@ pub enum Notice {
     RunFailed,
     /// After too many of them the export was paused.
     Paused,
+    /// Its runs have waited for the server's operator for an hour.
+    Waits,
 }
 
 /// Tells administrators of an organization.

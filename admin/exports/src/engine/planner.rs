@@ -1,17 +1,9 @@
-//! Runs of windows that are due, and of backfills.
+//! Runs of windows that are due.
 
 use super::Inner;
-use super::source::Source;
-use crate::error::{ExportError, Outlook};
-use crate::window::{RunScope, Window, WindowBy};
-use millrace_catalog::{
-    BatchExport, CatalogError, ChangeError, ExportInterval, NewRun, OpenBackfill, TeamId, UtcTime,
-};
+use crate::error::ExportError;
+use millrace_catalog::{CatalogError, ChangeError};
 use thiserror::Error;
-use uuid::Uuid;
-
-/// Runs of a backfill that are made ahead.
-const RUNS_AHEAD: u64 = 10;
 
 /// Why nothing was planned.
 #[derive(Debug, Error)]
@@ -24,212 +16,14 @@ pub(super) enum PlanError {
     Rows(#[from] ExportError),
 }
 
-/// Makes runs of all windows that are due and whose rows are all stored; answers until when rows
-/// are, if anybody knows what is still on its way.
-pub(super) async fn windows(inner: &Inner) -> Result<Option<UtcTime>, PlanError> {
+/// Makes runs of all windows that are due and whose rows are all stored.
+pub(super) async fn windows(inner: &Inner) -> Result<(), PlanError> {
     let Some(watermark) = inner.catalog.exports_watermark().await? else {
-        return Ok(None);
+        return Ok(());
     };
     let planned = inner.catalog.plan_export_windows(watermark).await?;
     if planned > 0 {
         tracing::info!(planned, %watermark, "exports are due");
     }
-    Ok(Some(watermark))
-}
-
-/// Makes the next runs of backfills whose rows are all stored.
-pub(super) async fn backfills(inner: &Inner, watermark: UtcTime) -> Result<(), PlanError> {
-    for open in inner.catalog.open_export_backfills().await? {
-        if open.open_runs < RUNS_AHEAD && !open.has_all_runs() {
-            let id = open.backfill.id;
-            let planned = backfill(inner, open, watermark).await;
-            without_others(inner, id, planned).await?;
-        }
-    }
     Ok(())
-}
-
-/// A backfill whose rows cannot be asked for does not keep others waiting; one of which that will
-/// never change is given up.
-async fn without_others(
-    inner: &Inner,
-    id: Uuid,
-    planned: Result<(), PlanError>,
-) -> Result<(), PlanError> {
-    match planned {
-        Err(PlanError::Rows(error)) if error.outlook == Outlook::Hopeless => {
-            tracing::warn!(backfill = %id, %error, "a backfill is given up");
-            inner.unplanned().remove(&id);
-            inner
-                .catalog
-                .fail_export_backfill(id, &error.message)
-                .await?;
-            Ok(())
-        }
-        Err(PlanError::Rows(error)) => {
-            // Once for as long as it lasts. Why ClickHouse fails is said by whoever looks after it.
-            if inner.unplanned().insert(id) {
-                tracing::warn!(backfill = %id, %error, "a backfill cannot be planned; trying again until it can");
-            }
-            Ok(())
-        }
-        planned => {
-            inner.unplanned().remove(&id);
-            planned
-        }
-    }
-}
-
-/// Makes the next runs of a backfill: of windows that have rows, in order.
-async fn backfill(inner: &Inner, open: OpenBackfill, watermark: UtcTime) -> Result<(), PlanError> {
-    let OpenBackfill {
-        backfill,
-        export,
-        open_runs,
-        windows_until,
-    } = open;
-    // The text was an interval when it was kept.
-    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
-    let Some(live_since) = export.live_since else {
-        // The planner of windows says so first.
-        return Ok(());
-    };
-    // Windows are whole, so that files are the same again; one that had not ended when the
-    // backfill was asked for comes by the clock.
-    let asked_at = interval.window_start(backfill.created_at);
-    let end = backfill.end_at.map_or(asked_at, |end| {
-        interval.window_end(end.plus_micros(-1)).min(asked_at)
-    });
-    if end > watermark {
-        return Ok(());
-    }
-    let first = backfill.start_at.map(|start| interval.window_start(start));
-    let start = windows_until.or(first);
-    let ranges = split(start, end, live_since);
-    if backfill.total_runs.is_none() {
-        let total = count(inner, &export, &ranges, interval).await?;
-        if total == 0 {
-            let why = nothing_found(&ranges);
-            inner
-                .catalog
-                .end_empty_export_backfill(backfill.id, &why)
-                .await?;
-            return Ok(());
-        }
-        let total = i64::try_from(total).unwrap_or(i64::MAX);
-        inner
-            .catalog
-            .plan_export_backfill(backfill.id, total)
-            .await?;
-    }
-    let mut room = RUNS_AHEAD - open_runs.min(RUNS_AHEAD);
-    let mut made = 0;
-    for range in &ranges {
-        let scope = scope(&export, range);
-        let source = Source::of(&inner.clickhouse, &export, &scope)?;
-        let next = source.reading().first_windows(interval, room).await?;
-        for (start, end) in next {
-            let new = NewRun {
-                backfill_id: Some(backfill.id),
-                data_interval_start: Some(start),
-                data_interval_end: end,
-            };
-            inner.catalog.begin_export_run(export.id, new).await?;
-            room -= 1;
-            made += 1;
-        }
-        if room == 0 {
-            break;
-        }
-    }
-    if made == 0 && open_runs == 0 {
-        return end_early(inner, backfill.id).await;
-    }
-    Ok(())
-}
-
-/// How many windows of these ranges have rows.
-async fn count(
-    inner: &Inner,
-    export: &BatchExport,
-    ranges: &[Window],
-    interval: ExportInterval,
-) -> Result<u64, PlanError> {
-    let mut total = 0;
-    for range in ranges {
-        let scope = scope(export, range);
-        let source = Source::of(&inner.clickhouse, export, &scope)?;
-        total += source.reading().count_windows(interval).await?;
-    }
-    Ok(total)
-}
-
-/// Ends a backfill of which fewer windows have rows than there were: rows were deleted meanwhile.
-async fn end_early(inner: &Inner, id: Uuid) -> Result<(), PlanError> {
-    match inner.catalog.count_backfill_runs(id).await? {
-        0 => {
-            let why = "The rows of the range were deleted before there was a run.";
-            inner.catalog.end_empty_export_backfill(id, why).await?
-        }
-        made => inner.catalog.plan_export_backfill(id, made).await?,
-    };
-    Ok(())
-}
-
-/// Why a backfill of these ranges has no runs, for customers.
-fn nothing_found(ranges: &[Window]) -> String {
-    let of_range = |range: &Window| {
-        let end = range.end;
-        match (range.by, range.start) {
-            (WindowBy::Timestamp { arrived_before }, _) => format!(
-                "of what happened before {end}, nothing that the export takes had arrived when it \
-                 began, at {arrived_before}"
-            ),
-            (WindowBy::Arrival, Some(start)) => {
-                format!("nothing that the export takes arrived from {start} to {end}")
-            }
-            (WindowBy::Arrival, None) => {
-                format!("nothing that the export takes arrived before {end}")
-            }
-        }
-    };
-    let found: Vec<String> = ranges.iter().map(of_range).collect();
-    format!(
-        "There is nothing in the range: {}. What arrives later comes by the clock.",
-        found.join("; ")
-    )
-}
-
-/// Whose rows of a range.
-fn scope(export: &BatchExport, range: &Window) -> RunScope {
-    RunScope {
-        run_id: Uuid::nil(),
-        export_id: export.id,
-        team_id: TeamId(export.team_id),
-        model: export.model,
-        window: *range,
-    }
-}
-
-/// A range, cut where windows by the clock begin: rows from before are told apart by when they
-/// happened, those since by their arrival.
-fn split(start: Option<UtcTime>, end: UtcTime, live_since: UtcTime) -> Vec<Window> {
-    let mut ranges = Vec::new();
-    if start.is_none_or(|start| start < live_since) {
-        ranges.push(Window {
-            start,
-            end: end.min(live_since),
-            by: WindowBy::Timestamp {
-                arrived_before: live_since,
-            },
-        });
-    }
-    if end > live_since {
-        ranges.push(Window {
-            start: Some(start.map_or(live_since, |start| start.max(live_since))),
-            end,
-            by: WindowBy::Arrival,
-        });
-    }
-    ranges
 }

@@ -9,6 +9,7 @@ use backon::{ConstantBuilder, Retryable};
 use millrace_catalog::{
     ClaimedRun, ExportInterval, LogLevel, NewExportLog, RunOutcome, RunProgress, RunStatus,
 };
+use millrace_rows::counted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,12 +28,14 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
     let Ok(slot) = Arc::clone(&inner.slots).try_acquire_owned() else {
         return false;
     };
+    let turns = inner.turns().clone();
     let claimed = inner
         .catalog
-        .claim_export_run(inner.options.lapse_after)
+        .claim_export_run(inner.options.lapse_after, &turns)
         .await;
     match claimed {
         Ok(Some(claimed)) => {
+            inner.turns().had(claimed.export.organization_id);
             let inner = Arc::clone(inner);
             let tasks = inner.tasks.clone();
             tasks.spawn(async move {
@@ -40,6 +43,7 @@ pub(super) async fn claim_one(inner: &Arc<Inner>) -> bool {
                 drop(slot);
                 // Short runs of a long backfill would otherwise wait for the clock, each.
                 inner.freed.notify_one();
+                inner.ended.notify_one();
             });
             true
         }
@@ -69,7 +73,7 @@ async fn make(inner: &Inner, claimed: ClaimedRun) {
     let stopped = CancellationToken::new();
     let began = Instant::now();
     let delivering = deliver(inner, &claimed, &progress, &stopped);
-    let limit = time_limit(&claimed);
+    let limit = time_limit(&claimed.export.interval);
     let mut delivering = std::pin::pin!(delivering);
     let interrupted = tokio::select! {
         outcome = &mut delivering => {
@@ -91,9 +95,13 @@ async fn make(inner: &Inner, claimed: ClaimedRun) {
         () = tokio::time::sleep(limit) => Ended::TimedOut(limit),
     };
     stopped.cancel();
-    // It takes back what it has delivered, if the other side lets it.
-    drop(tokio::time::timeout(TAKE_BACK_TIMEOUT, delivering).await);
-    record_end(inner, &claimed, &progress, began, interrupted).await;
+    // It takes back what it has delivered, if the other side lets it. What is published by then was delivered
+    // all the same, and would be delivered once more if it was forgotten.
+    let ended = match tokio::time::timeout(TAKE_BACK_TIMEOUT, delivering).await {
+        Ok(Ok(delivered)) => Ended::Delivered(delivered),
+        Ok(Err(_)) | Err(_) => interrupted,
+    };
+    record_end(inner, &claimed, &progress, began, ended).await;
 }
 
 /// How a claim ended.
@@ -112,11 +120,8 @@ async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) -> Gon
         tokio::time::sleep(time / EXTENDED_TIMES).await;
         let asked = Instant::now();
         let lapses = tokio::time::Instant::from_std(held_until);
-        let told = told(
-            RunStatus::Running,
-            progress,
-            claimed.run.latest_error.clone(),
-        );
+        let error = claimed.run.latest_error.clone();
+        let told = told(RunStatus::Running, progress, error, false);
         let (id, claim) = (claimed.run.id, claimed.run.claim);
         let recorded = inner.catalog.record_export_run(id, claim, told, time);
         match tokio::time::timeout_at(lapses, recorded).await {
@@ -130,7 +135,12 @@ async fn extend(inner: &Inner, claimed: &ClaimedRun, progress: &Progress) -> Gon
     }
 }
 
-fn told(status: RunStatus, progress: &Progress, latest_error: Option<String>) -> RunProgress {
+fn told(
+    status: RunStatus,
+    progress: &Progress,
+    latest_error: Option<String>,
+    waits: bool,
+) -> RunProgress {
     let counted = |count: u64| Some(i64::try_from(count).unwrap_or(i64::MAX));
     RunProgress {
         status,
@@ -139,6 +149,7 @@ fn told(status: RunStatus, progress: &Progress, latest_error: Option<String>) ->
         bytes_exported: counted(progress.bytes.load(Ordering::Relaxed)),
         cursor: None,
         latest_error,
+        waits,
     }
 }
 
@@ -150,7 +161,8 @@ async fn record_end(
     ended: Ended,
 ) {
     let (status, error, again_after) = verdict(inner, claimed, &ended);
-    let mut record = told(status, progress, error.clone());
+    let waits = matches!(&ended, Ended::Failed(error) if error.outlook == Outlook::Waits);
+    let mut record = told(status, progress, error.clone(), waits);
     let mut line = NewExportLog {
         level: LogLevel::Info,
         message: "The process stops; another try follows.".to_owned(),
@@ -195,12 +207,15 @@ async fn record_end(
     if !status.is_open() {
         metrics::ended(status);
     }
-    let written = inner
-        .catalog
-        .write_export_logs(claimed.export.id, id, vec![line])
-        .await;
-    if let Err(error) = written {
-        tracing::warn!(%error, run = %id, "a line of a run's log is lost");
+    // One that waits says the same at every try, for days.
+    if !(waits && error == claimed.run.latest_error) {
+        let written = inner
+            .catalog
+            .write_export_logs(claimed.export.id, id, vec![line])
+            .await;
+        if let Err(error) = written {
+            tracing::warn!(%error, run = %id, "a line of a run's log is lost");
+        }
     }
     notify(inner, claimed, status, &outcome, error.as_deref()).await;
 }
@@ -220,13 +235,22 @@ fn verdict(
             (RunStatus::TimedOut, Some(error), Duration::ZERO)
         }
         Ended::Failed(error) => {
-            let again = error.outlook == Outlook::Retry && retries < inner.options.retries_max;
+            let again = match error.outlook {
+                Outlook::Retry => retries < inner.options.retries_max,
+                Outlook::Waits => true,
+                Outlook::Hopeless => false,
+            };
             let status = if again {
                 RunStatus::FailedRetryable
             } else {
                 RunStatus::Failed
             };
-            let pause = inner.options.retry_pause * PAUSE_FACTOR.saturating_pow(retries);
+            let factor = match error.outlook {
+                // The catalog makes pauses longer by the time that the export has waited.
+                Outlook::Waits => 1,
+                _ => PAUSE_FACTOR.saturating_pow(retries),
+            };
+            let pause = inner.options.retry_pause * factor;
             (
                 status,
                 Some(error.message.clone()),
@@ -249,28 +273,25 @@ async fn notify(
     error: Option<&str>,
 ) {
     let why = error.unwrap_or_default();
-    if *outcome == RunOutcome::Paused {
-        inner
-            .notices
-            .tell(Notice::Paused, &claimed.export, why)
-            .await;
-    } else if matches!(status, RunStatus::Failed | RunStatus::TimedOut) {
-        inner
-            .notices
-            .tell(Notice::RunFailed, &claimed.export, why)
-            .await;
-    }
+    let notice = match outcome {
+        RunOutcome::Paused => Notice::Paused,
+        RunOutcome::WaitsLong => Notice::Waits,
+        _ if matches!(status, RunStatus::Failed | RunStatus::TimedOut) => Notice::RunFailed,
+        _ => return,
+    };
+    inner.notices.tell(notice, &claimed.export, why).await;
 }
 
 fn summary(rows: u64, delivered: &Delivered, took: Duration) -> String {
     let mut text = format!(
-        "{rows} rows in {} bytes were delivered in {:.1} s.",
-        delivered.bytes,
+        "Delivered {} ({}) in {:.1} s.",
+        counted(rows, "row"),
+        counted(delivered.bytes, "byte"),
         took.as_secs_f64()
     );
     if delivered.rows_changed > 0 {
         text += &format!(
-            " {} of them had characters that the destination cannot store.",
+            " In {} of these there were characters that the destination cannot store.",
             delivered.rows_changed
         );
     }
@@ -278,17 +299,55 @@ fn summary(rows: u64, delivered: &Delivered, took: Duration) -> String {
 }
 
 /// How long one try may take: long enough for a window that is much larger than usual.
-fn time_limit(claimed: &ClaimedRun) -> Duration {
+fn time_limit(interval: &str) -> Duration {
     // The text was an interval when it was kept.
-    match claimed
-        .export
-        .interval
-        .parse()
-        .unwrap_or(ExportInterval::Hour)
-    {
+    match interval.parse().unwrap_or(ExportInterval::Hour) {
         ExportInterval::Minutes(_) => HOUR,
         ExportInterval::Hour => 6 * HOUR,
         ExportInterval::Day => 24 * HOUR,
         ExportInterval::Week => 72 * HOUR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_try_may_take_so_many_hours_by_its_interval() {
+        let table = [
+            ("every 5 minutes", 1),
+            ("hour", 6),
+            ("day", 24),
+            ("week", 72),
+        ];
+        for (interval, hours) in table {
+            assert!(interval.parse::<ExportInterval>().is_ok(), "{interval}");
+            assert_eq!(time_limit(interval), hours * HOUR, "{interval}");
+        }
+    }
+
+    #[test]
+    fn counts_are_spelled_right() {
+        let table = [
+            (1, 1, 0, "Delivered 1 row (1 byte) in 1.5 s."),
+            (0, 2, 0, "Delivered 0 rows (2 bytes) in 1.5 s."),
+            (
+                1_000,
+                2_000,
+                1,
+                "Delivered 1,000 rows (2,000 bytes) in 1.5 s. In 1 of these there were characters that the \
+                 destination cannot store.",
+            ),
+        ];
+        for (rows, bytes, rows_changed, expected) in table {
+            let delivered = Delivered {
+                rows: None,
+                bytes,
+                rows_changed,
+            };
+            let took = Duration::from_millis(1_500);
+            assert_eq!(summary(rows, &delivered, took), expected);
+        }
     }
 }

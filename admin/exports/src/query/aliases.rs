@@ -40,7 +40,9 @@ pub(super) fn check(parts: &[Part]) -> Result<(), QueryError> {
         all = all.saturating_add(sizes.of(part)?);
     }
     if all > NODES_MAX {
-        return Err(refused("aliases of aliases that make it so large"));
+        return Err(refused(
+            "aliases of aliases, long patterns, or repetitions in patterns (\"{300}\"), that make it so large",
+        ));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::expression::Writer;
 use super::names::{FunctionKind, function};
+use super::pattern::{PATTERN_INDEX, pattern_nodes};
 use super::{QueryError, refused};
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
@@ -60,9 +61,26 @@ impl Writer<'_> {
         let (is_distinct, arguments) = arguments(list, is_count)?;
         self.out
             .push_str(if is_distinct { "(DISTINCT " } else { "(" });
-        self.separated(arguments, Self::expression)?;
+        self.arguments(&ident.value, arguments)?;
         self.out.push(')');
         Ok(())
+    }
+
+    /// The arguments of a call, with what a pattern among them counts for.
+    pub(super) fn arguments<'e>(
+        &mut self,
+        function: &str,
+        arguments: impl IntoIterator<Item = &'e Expr>,
+    ) -> Result<(), QueryError> {
+        let mut index = 0;
+        self.separated(arguments, |writer, argument| {
+            if index == PATTERN_INDEX {
+                let nodes = pattern_nodes(function, argument)?;
+                writer.nodes = writer.nodes.saturating_add(nodes);
+            }
+            index += 1;
+            writer.expression(argument)
+        })
     }
 }
 

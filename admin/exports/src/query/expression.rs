@@ -9,7 +9,7 @@ use super::{QueryError, refused};
 use millrace_clickhouse::quoted_name;
 use sqlparser::ast::{
     AccessExpr, Array, CaseWhen, CastKind, CeilFloorKind, DateTimeField, Expr, Ident, Interval,
-    Subscript, TrimWhereField, UnaryOperator,
+    Subscript, TrimWhereField, UnaryOperator, Value,
 };
 
 /// How deep the tree of an expression may be: it is walked, written and dropped by functions that
@@ -63,10 +63,7 @@ impl Writer<'_> {
                 Ok(())
             }
             Expr::CompoundIdentifier(names) => self.qualified(names),
-            Expr::Value(literal) => {
-                self.out.push_str(&value(&literal.value)?);
-                Ok(())
-            }
+            Expr::Value(literal) => self.literal(&literal.value),
             Expr::Nested(inner) => self.operand(inner),
             Expr::IsNull(inner) => self.call("isNull", [inner.as_ref()]),
             Expr::IsNotNull(inner) => self.call("isNotNull", [inner.as_ref()]),
@@ -278,7 +275,7 @@ impl Writer<'_> {
     ) -> Result<(), QueryError> {
         self.out.push_str(name);
         self.out.push('(');
-        self.separated(arguments, Self::expression)?;
+        self.arguments(name, arguments)?;
         self.out.push(')');
         Ok(())
     }
@@ -298,11 +295,16 @@ impl Writer<'_> {
         Ok(())
     }
 
+    fn literal(&mut self, literal: &Value) -> Result<(), QueryError> {
+        self.out.push_str(&value(literal)?);
+        Ok(())
+    }
+
     /// A value that is written out.
     pub(super) fn constant(&mut self, expr: &Expr) -> Result<(), QueryError> {
         self.nodes += 1;
         match expr {
-            Expr::Value(literal) => self.out.push_str(&value(&literal.value)?),
+            Expr::Value(literal) => self.literal(&literal.value)?,
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr,

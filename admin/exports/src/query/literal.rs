@@ -20,6 +20,14 @@ pub(super) fn value(value: &Value) -> Result<String, QueryError> {
     }
 }
 
+/// The text that a value is.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::SingleQuotedString(raw) => unescaped(raw),
+        _ => None,
+    }
+}
+
 /// Digits, a point, an exponent: no other base, no separators.
 fn number(digits: &str) -> Result<String, QueryError> {
     let no_number = || refused(&format!("the number {digits}"));

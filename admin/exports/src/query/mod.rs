@@ -11,6 +11,8 @@
 //! | `select`, `from` | the parts of a SELECT |
 //! | `expression`, `operator`, `call` | what stands in them |
 //! | `literal` | texts, numbers, types |
+//! | `pattern` | which arguments are patterns, and how large they are |
+//! | `regex_size` | how large a regular expression is with its repetitions written out |
 //! | `aliases` | how large a query is with its aliases written out |
 //! | `names` | tables and functions that may be used |
 
@@ -21,6 +23,8 @@ mod from;
 mod literal;
 mod names;
 mod operator;
+mod pattern;
+mod regex_size;
 mod select;
 
 pub use names::{Source, functions};

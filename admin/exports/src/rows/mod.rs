@@ -6,7 +6,7 @@
 //! | `columns` | what stands in a row, by form |
 //! | `persons` | rows of persons and groups |
 //! | `settings` | how ClickHouse is to write them, and what a statement may cost |
-//! | `failure` | what an error of ClickHouse means for the customer |
+//! | `failure`, `error_codes` | what an error of ClickHouse means for the customer |
 //! | `windows` | which windows of a range have rows |
 //! | `count` | [`RowCounter`]: how many rows went by |
 //!
@@ -16,6 +16,7 @@
 
 mod columns;
 mod count;
+mod error_codes;
 mod failure;
 mod persons;
 mod reading;
@@ -23,6 +24,7 @@ mod settings;
 mod windows;
 
 pub use count::{CountError, RowCounter};
+pub use error_codes::OF_QUERY;
 pub use failure::read_failure;
 pub use reading::{EventFilter, Part, Reading, Statement};
 pub use settings::options;

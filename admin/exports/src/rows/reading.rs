@@ -153,7 +153,13 @@ impl Reading<'_> {
                 conditions.extend(of_part("uuid"));
                 let (columns, table) = (columns::STORED, self.clickhouse.source(Table::Events));
                 let conditions = conditions.join(" AND ");
-                format!("SELECT {columns} FROM {table} WHERE {conditions}")
+                // A customer's conditions come after that, and not while rows are read: see `settings`.
+                let word = if self.query.is_some() {
+                    "PREWHERE"
+                } else {
+                    "WHERE"
+                };
+                format!("SELECT {columns} FROM {table} {word} {conditions}")
             }
             Source::Persons => self.persons(of_part("distinct_id")),
             Source::Groups => self.groups(of_part("group_key")),

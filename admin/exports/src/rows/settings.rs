@@ -12,8 +12,19 @@ const GROUP_ROWS: &str = "100000";
 const GROUP_BYTES: &str = "67108864";
 /// Rows that a customer's query may answer.
 const QUERY_ROWS_MAX: u64 = 1_000_000_000;
-/// How long a customer's query may take.
-const QUERY_DURATION_MAX: Duration = Duration::from_secs(3_600);
+/// How long ClickHouse may work for a customer's query. The time that a destination takes is not the query's: a run may
+/// take as long as any other.
+const QUERY_WORK_MAX: Duration = Duration::from_secs(300);
+
+/// Rows that a customer's query is worked on at once. ClickHouse looks whether a statement is to end between blocks
+/// only, and a pattern may take a second for a row.
+const QUERY_BLOCK_ROWS: u32 = 1_024;
+/// What makes those blocks small where rows are large, and has conditions wait until a block was read: by itself
+/// ClickHouse evaluates them while it reads, on all rows of a granule and more at once.
+const QUERY_SETTINGS: [(&str, &str); 2] = [
+    ("preferred_block_size_bytes", "262144"),
+    ("optimize_move_to_prewhere", "0"),
+];
 
 /// Settings of a statement, by name.
 pub(super) type Settings = Vec<(&'static str, &'static str)>;
@@ -88,13 +99,40 @@ fn arrow(method: ColumnCompression) -> Result<&'static str, ExportError> {
 #[must_use]
 pub fn options(statement: &Statement, query_id: impl Into<String>) -> ReadOptions {
     let mut options = ReadOptions::new(query_id);
+    let mut more = &[][..];
     if statement.is_of_customer {
-        options.duration_max = QUERY_DURATION_MAX;
+        options.work_max = Some(QUERY_WORK_MAX);
         options.result_rows_max = Some(QUERY_ROWS_MAX);
+        options.block_rows = QUERY_BLOCK_ROWS;
+        more = &QUERY_SETTINGS;
     }
-    let own = statement.settings.iter();
+    let own = statement.settings.iter().chain(more);
     options.settings = own
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_customers_query_is_worked_on_in_small_blocks_and_by_conditions_after_them() {
+        for is_of_customer in [false, true] {
+            let statement = Statement {
+                sql: String::new(),
+                settings: vec![("format_csv_delimiter", ",")],
+                is_of_customer,
+            };
+            let options = options(&statement, "id");
+            let own = ("format_csv_delimiter".to_owned(), ",".to_owned());
+            let waits = ("optimize_move_to_prewhere".to_owned(), "0".to_owned());
+            assert!(options.settings.contains(&own));
+            assert_eq!(options.settings.contains(&waits), is_of_customer);
+            let is_small = options.block_rows == QUERY_BLOCK_ROWS;
+            assert_eq!(is_small, is_of_customer);
+            assert_eq!(options.work_max == Some(QUERY_WORK_MAX), is_of_customer);
+        }
+    }
 }

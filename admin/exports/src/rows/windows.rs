@@ -7,9 +7,13 @@ use crate::window::WindowBy;
 use millrace_catalog::{ExportInterval, UtcTime};
 use uuid::Uuid;
 
-/// Added to window numbers, so that none is below 0, where division rounds the other way: some
-/// centuries of five minutes.
-const NUMBERS_BEFORE: i64 = 100_000_000;
+/// How long before 1970 windows are counted from, at least, so that no number is below 0, where division
+/// rounds the other way: four centuries, while ClickHouse's oldest time is of 1900.
+const BEFORE_1970_MICROS: i64 = 400 * 366 * 24 * 3_600 * 1_000_000;
+
+// The latest time that ClickHouse has, of 2299, is less than that behind 1970, so that no sum wraps: this
+// one would not compile.
+const _: i64 = 2 * BEFORE_1970_MICROS + ExportInterval::Week.micros();
 
 impl Reading<'_> {
     /// How many windows of the range have rows.
@@ -49,9 +53,9 @@ impl Reading<'_> {
         }
         let answer = String::from_utf8_lossy(&answer);
         let numbers = answer.lines().filter_map(|line| line.parse::<i64>().ok());
-        let (origin, micros, range) = (origin(interval), interval.micros(), &self.scope.window);
+        let (first, micros, range) = (first_start(interval), interval.micros(), &self.scope.window);
         let window = |number: i64| {
-            let start = UtcTime(origin + (number - NUMBERS_BEFORE) * micros);
+            let start = UtcTime(first + number * micros);
             let end = start.plus_micros(micros);
             let start = range.start.map_or(start, |first| first.max(start));
             (start, end.min(range.end))
@@ -67,11 +71,10 @@ impl Reading<'_> {
             (_, WindowBy::Arrival) => "toInt64(version)",
             (_, WindowBy::Timestamp { .. }) => "toUnixTimestamp64Micro(created_at)",
         };
-        let (origin, micros) = (origin(interval), interval.micros());
-        let shift = NUMBERS_BEFORE * micros - origin;
+        let (before, micros) = (-first_start(interval), interval.micros());
         let rows = self.rows(Part::WHOLE)?;
         Ok(format!(
-            "SELECT intDiv({column} + {shift}, {micros}) AS number \
+            "SELECT intDiv({column} + {before}, {micros}) AS number \
              FROM ({rows})"
         ))
     }
@@ -86,7 +89,7 @@ impl Reading<'_> {
     }
 }
 
-/// The start of window 0.
-fn origin(interval: ExportInterval) -> i64 {
-    interval.window_start(UtcTime(0)).0
+/// The start of window 0, before 1970.
+const fn first_start(interval: ExportInterval) -> i64 {
+    interval.window_start(UtcTime(-BEFORE_1970_MICROS)).0
 }

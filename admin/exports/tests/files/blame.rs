@@ -107,7 +107,10 @@ async fn a_server_that_is_away_is_tried_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let told = (Outlook::Retry, "No connection could be made to S3");
+    let told = (
+        Outlook::Retry,
+        "No connection could be made to S3: connection refused. Check region or endpoint_url.",
+    );
     let place = Moto::start().await;
     assert_blamed(
         &place,
@@ -217,58 +220,71 @@ async fn answering(status: u16, body: &'static str) -> String {
     url
 }
 
+/// Status and body of an answer, what it means for a run, and words of what is said of it.
+const ANSWERS: [(u16, &str, Outlook, &str); 12] = [
+    (
+        403,
+        "<Code>AccessDenied</Code> canary",
+        Outlook::Hopeless,
+        "Grant them the rights",
+    ),
+    (
+        403,
+        "<Code>SignatureDoesNotMatch</Code> canary",
+        Outlook::Hopeless,
+        "does not accept",
+    ),
+    (
+        400,
+        "<Code>ExpiredToken</Code> canary",
+        Outlook::Hopeless,
+        "does not accept",
+    ),
+    (
+        404,
+        "<Code>NoSuchBucket</Code> canary",
+        Outlook::Hopeless,
+        "bucket_name",
+    ),
+    (
+        301,
+        "<Code>PermanentRedirect</Code> canary",
+        Outlook::Hopeless,
+        "region or endpoint_url",
+    ),
+    (307, "canary", Outlook::Hopeless, "refused a request (307)"),
+    (
+        400,
+        "<Code>KMS.NotFoundException</Code> canary",
+        Outlook::Hopeless,
+        "kms_key_id",
+    ),
+    (400, "canary", Outlook::Hopeless, "refused a request (400)"),
+    (
+        400,
+        "<Code>KeyTooLongError</Code> canary",
+        Outlook::Hopeless,
+        "refused a request (400 KeyTooLongError)",
+    ),
+    (
+        400,
+        "<Code>canary</Code>",
+        Outlook::Hopeless,
+        "refused a request (400)",
+    ),
+    (
+        503,
+        "<Code>SlowDown</Code> canary",
+        Outlook::Retry,
+        "busy or out of order (503)",
+    ),
+    (429, "canary", Outlook::Retry, "busy or out of order (429)"),
+];
+
 #[tokio::test]
 async fn what_a_server_says_decides_but_is_not_repeated() {
-    use Outlook::{Hopeless, Retry};
-    let table = [
-        (
-            403,
-            "<Code>AccessDenied</Code> canary",
-            Hopeless,
-            "Grant them the rights",
-        ),
-        (
-            403,
-            "<Code>SignatureDoesNotMatch</Code> canary",
-            Hopeless,
-            "does not accept",
-        ),
-        (
-            400,
-            "<Code>ExpiredToken</Code> canary",
-            Hopeless,
-            "does not accept",
-        ),
-        (
-            404,
-            "<Code>NoSuchBucket</Code> canary",
-            Hopeless,
-            "bucket_name",
-        ),
-        (
-            301,
-            "<Code>PermanentRedirect</Code> canary",
-            Hopeless,
-            "region or endpoint_url",
-        ),
-        (307, "canary", Hopeless, "refused a request (307)"),
-        (
-            400,
-            "<Code>KMS.NotFoundException</Code> canary",
-            Hopeless,
-            "kms_key_id",
-        ),
-        (400, "canary", Hopeless, "refused a request (400)"),
-        (
-            503,
-            "<Code>SlowDown</Code> canary",
-            Retry,
-            "busy or out of order (503)",
-        ),
-        (429, "canary", Retry, "busy or out of order (429)"),
-    ];
     let guard = Guard::new(true).unwrap();
-    let cases = table.map(|(status, body, outlook, words)| {
+    let cases = ANSWERS.map(|(status, body, outlook, words)| {
         let guard = guard.clone();
         tokio::spawn(async move {
             let destination = of_s3(&answering(status, body).await, &guard);

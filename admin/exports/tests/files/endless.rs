@@ -10,11 +10,14 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use millrace_catalog::DestinationType;
 use millrace_dial::Guard;
-use millrace_exports::Outlook;
 use millrace_exports::destination::files::open;
+use millrace_exports::{ExportError, Outlook};
 use serde_json::json;
 use std::convert::Infallible;
-use tokio::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 
 /// One page, and another one behind it.
 const PAGE: &str = "<ListBucketResult><IsTruncated>true</IsTruncated>\
@@ -30,17 +33,9 @@ fn answer<T>(request: &Request<T>) -> Response<Full<Bytes>> {
     answer.body(body.into()).unwrap()
 }
 
-#[tokio::test]
-async fn a_list_without_an_end_is_not_read_for_ever() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+/// An attempt to export to a server there.
+async fn exported_to(listener: &TcpListener) -> ExportError {
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            let service = service_fn(async |request| Ok::<_, Infallible>(answer(&request)));
-            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-        }
-    });
     let config = json!({
         "bucket_name": "exports", "region": "r", "prefix": "p", "endpoint_url": endpoint,
     });
@@ -48,7 +43,56 @@ async fn a_list_without_an_end_is_not_read_for_ever() {
     let secrets = names.map(|name| (name.to_owned(), CANARY.to_owned()));
     let guard = Guard::new(true).unwrap();
     let s3 = open(DestinationType::S3, &config, &secrets.into(), &guard, None).unwrap();
-    let error = deliver(s3.as_ref(), &run(0), &["row\n"]).await.unwrap_err();
+    deliver(s3.as_ref(), &run(0), &["row\n"]).await.unwrap_err()
+}
+
+/// A body that goes on for as long as somebody reads it; answers how much was taken.
+async fn say_more_and_more(mut stream: TcpStream) -> usize {
+    let head = b"HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-type: application/xml\r\n\r\n";
+    let piece = vec![b'x'; 1 << 20];
+    let mut sent = stream.write_all(head).await;
+    let mut bytes = 0;
+    while sent.is_ok() {
+        sent = stream.write_all(&piece).await;
+        bytes += piece.len();
+    }
+    bytes
+}
+
+#[tokio::test]
+async fn a_body_without_an_end_is_not_kept() {
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let accepting = Arc::clone(&listener);
+    let taken = Arc::new(AtomicUsize::new(0));
+    let most = Arc::clone(&taken);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = accepting.accept().await.unwrap();
+            let most = Arc::clone(&most);
+            tokio::spawn(async move {
+                let bytes = say_more_and_more(stream).await;
+                most.fetch_max(bytes, Ordering::Relaxed);
+            });
+        }
+    });
+    let error = exported_to(&listener).await;
+    // Some of it is the kernel's.
+    let taken = taken.load(Ordering::Relaxed);
+    assert!((1..=32 << 20).contains(&taken), "{taken}: {error}");
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_not_read_for_ever() {
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let accepting = Arc::clone(&listener);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = accepting.accept().await.unwrap();
+            let service = service_fn(async |request| Ok::<_, Infallible>(answer(&request)));
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    let error = exported_to(&listener).await;
     assert_eq!(error.outlook, Outlook::Hopeless);
     assert!(error.message.contains("no end of files"), "{error}");
 }

@@ -51,6 +51,7 @@ mod endless;
 mod large;
 mod links;
 mod memory;
+mod organizations;
 mod place;
 mod retried;
 mod s3_settings;

@@ -5,7 +5,7 @@ use millrace_catalog::DestinationType;
 use millrace_dial::Guard;
 use millrace_exports::ExportError;
 use millrace_exports::destination::Destination;
-use millrace_exports::destination::files::open;
+use millrace_exports::destination::files::{ExportRoot, open};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +58,11 @@ impl dyn Place + '_ {
     ) -> Result<Box<dyn Destination>, ExportError> {
         let config = Value::Object(config.clone());
         let guard = Guard::new(true).unwrap();
-        open(self.kind(), &config, secrets, &guard, self.export_root())
+        let root = self.export_root().map(|path| ExportRoot {
+            path,
+            files_of: None,
+        });
+        open(self.kind(), &config, secrets, &guard, root)
     }
 }
 

@@ -84,6 +84,9 @@ async fn several_files_are_numbered_and_nothing_is_seen_before_they_are_publishe
     let destination = place.open("many", json!({"max_file_size_mb": 1}));
     assert_eq!(destination.parts(0), 1);
     assert_eq!(destination.parts((3 << 20) + 1), 4);
+    // So many statements are made, each of which reads the whole window.
+    assert_eq!(destination.parts(1 << 40), 100);
+    assert_eq!(destination.parts(200 * (64 << 30)), 200, "what stores take");
     let texts = [lines("a", 100), lines("b", 200), String::new()];
     let texts = texts.each_ref().map(String::as_str);
     let delivery = written(destination.as_ref(), &run(0), &texts)

@@ -13,6 +13,7 @@
 millrace_embedded::engine_process!();
 
 mod counts;
+mod error_codes;
 mod fixture;
 mod forms;
 mod harmless;

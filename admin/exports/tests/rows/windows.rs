@@ -1,7 +1,7 @@
 //! Which rows a statement reads.
 
 use crate::fixture::{Database, Event, HOUR, START, TEAM, reading, scope};
-use millrace_catalog::{TeamId, UtcTime};
+use millrace_catalog::{ExportInterval, TeamId, UtcTime};
 use millrace_exports::Outlook;
 use millrace_exports::query::ExportQuery;
 use millrace_exports::rows::{ColumnCompression, EventFilter, Part, RowForm};
@@ -50,6 +50,103 @@ async fn names(database: &Database, window: Window, filter: &EventFilter) -> BTr
     let counted = database.number(&reading.count(Part::WHOLE).unwrap()).await;
     assert_eq!(counted, names.len() as u64);
     names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_of_every_interval_begin_where_the_clock_has_them() {
+    const DAY: i64 = 24 * HOUR;
+    const WEEK: i64 = 7 * DAY;
+    let database = Database::make("intervals").await;
+    // About 1900, 1970 and 2299, between which ClickHouse's times lie, and at edges of weeks.
+    let sunday = START - START.rem_euclid(WEEK) + 3 * DAY;
+    let times = [
+        -25_567 * DAY,
+        -WEEK,
+        -1,
+        0,
+        START,
+        START + 3 * HOUR,
+        START + 8 * DAY,
+        sunday - 1,
+        sunday,
+        120_000 * DAY,
+    ];
+    let events: Vec<Event> = (0..)
+        .zip(times)
+        .map(|(n, timestamp)| Event {
+            timestamp,
+            ..Event::nth(n)
+        })
+        .collect();
+    database.store(&events);
+    let mut scope = scope();
+    scope.window = Window {
+        start: None,
+        end: UtcTime(i64::MAX),
+        by: WindowBy::Timestamp {
+            arrived_before: UtcTime(i64::MAX),
+        },
+    };
+    let filter = EventFilter::default();
+    let reading = reading(&database.clickhouse, &scope, &filter, None);
+    let intervals = ["hour", "day", "week", "every 5 minutes", "every 59 minutes"];
+    for name in intervals {
+        let interval: ExportInterval = name.parse().unwrap();
+        let expected: BTreeSet<_> = times
+            .iter()
+            .map(|at| UtcTime(*at))
+            .map(|at| (interval.window_start(at), interval.window_end(at)))
+            .collect();
+        let found = reading.first_windows(interval, 100).await.unwrap();
+        assert_eq!(found, Vec::from_iter(expected), "{name}");
+        let counted = reading.count_windows(interval).await.unwrap();
+        assert_eq!(counted, found.len() as u64, "{name}");
+    }
+}
+
+/// Names that look like calls of what leads out of the database, and like texts and comments of SQL.
+const LIKE_CALLS: [&str; 8] = [
+    "Uploaded file (PDF)",
+    "file(",
+    "remote(",
+    "url (x)",
+    "it's \\'file (x)",
+    "-- file(x) /*",
+    "$$file(x)$$",
+    "\u{2018}file(x)\u{2019}",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_look_like_calls_are_exported_by_filters_and_by_queries() {
+    let database = Database::make("like_calls").await;
+    let event = |(n, name): (u32, &&str)| Event {
+        event: (*name).to_owned(),
+        ..Event::nth(n)
+    };
+    let events: Vec<_> = (0..).zip(&LIKE_CALLS).map(event).collect();
+    database.store(&events);
+    let window = scope().window;
+    let all: BTreeSet<_> = LIKE_CALLS.map(str::to_owned).into();
+    let include = EventFilter {
+        include: LIKE_CALLS.map(str::to_owned).into(),
+        exclude: Vec::new(),
+    };
+    assert_eq!(names(&database, window, &include).await, all);
+    let exclude = EventFilter {
+        include: Vec::new(),
+        exclude: include.include,
+    };
+    assert!(names(&database, window, &exclude).await.is_empty());
+    for sql in [
+        "SELECT event FROM events WHERE event IN ('Uploaded file (PDF)', 'x')",
+        "SELECT event FROM events WHERE event LIKE 'Uploaded file (%'",
+        "SELECT concat(event, '') AS event FROM events WHERE event = 'Uploaded file (PDF)'",
+    ] {
+        let query = ExportQuery::parse(sql).unwrap();
+        let read = database.read(Some(&query), RowForm::JsonLines).await;
+        let read = String::from_utf8(read).unwrap();
+        assert!(read.contains("Uploaded file (PDF)"), "{sql}: {read}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,5 +31,8 @@ macro_rules! on_both {
     )+ };
 }
 
+mod fairness;
+mod keeper;
 mod stand;
+mod turns;
 mod working;

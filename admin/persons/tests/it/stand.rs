@@ -1,7 +1,9 @@
 //! A catalog, and a ClickHouse with updates that arrive at two nodes.
 
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{BootstrapOptions, Catalog, PersonUpdate, TeamId, UpdatePlace, UtcTime};
+use millrace_catalog::{
+    BootstrapOptions, Catalog, NodeStarts, PersonUpdate, Published, TeamId, UpdatePlace, UtcTime,
+};
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
 use millrace_persons::{Worker, WorkerOptions};
@@ -18,6 +20,8 @@ pub struct Stand {
     pub catalog: Catalog,
     pub clickhouse: ClickHouse,
     pub team_id: TeamId,
+    /// A project of another organization.
+    pub foreign_team_id: TeamId,
     pub database: String,
     settings: Settings,
     url: String,
@@ -27,6 +31,11 @@ impl Stand {
     pub async fn open(database: &TestDatabase) -> Self {
         let catalog = Catalog::open(database.url()).await.unwrap();
         let made = catalog.bootstrap(BootstrapOptions::default()).await;
+        let made = made.unwrap().unwrap();
+        let caller = catalog.authenticate(made.personal_api_key.expose()).await;
+        let actor = caller.unwrap().unwrap().actor();
+        let foreign = catalog.create_organization(&actor, "Foreign", None).await;
+        let foreign = catalog.list_projects(Some(foreign.unwrap().id)).await;
         let name = format!("persons_{}", Uuid::new_v4().simple());
         let mut settings = Settings::new(&shared().url, &shared().user, &shared().password);
         settings.database.clone_from(&name);
@@ -35,7 +44,8 @@ impl Stand {
         Self {
             catalog,
             clickhouse,
-            team_id: made.unwrap().unwrap().team_id,
+            team_id: made.team_id,
+            foreign_team_id: TeamId(foreign.unwrap()[0].id),
             database: name,
             settings,
             url: database.url().to_owned(),
@@ -44,18 +54,17 @@ impl Stand {
 
     /// Everything that arrived at a node before is stored, it says.
     pub async fn pass(&self, node: &str, at: i64) {
-        let published = self
-            .catalog
-            .publish_watermark(node, Some(UtcTime(NOW + at)));
-        assert!(published.await.unwrap());
+        let (starts, at) = (NodeStarts::default(), UtcTime(NOW + at));
+        let published = self.catalog.publish_watermark(node, &starts, Some(at));
+        assert_eq!(published.await.unwrap(), Published::Done);
     }
 
     pub fn worker(&self, updates_max: usize) -> Worker {
-        Worker::new(
-            self.catalog.clone(),
-            self.clickhouse.clone(),
-            options(updates_max),
-        )
+        self.worker_with(options(updates_max))
+    }
+
+    pub fn worker_with(&self, options: WorkerOptions) -> Worker {
+        Worker::new(self.catalog.clone(), self.clickhouse.clone(), options)
     }
 
     /// Starts a process that works; it ends as if it were killed.
@@ -65,7 +74,7 @@ impl Stand {
         runtime.spawn(async move {
             let catalog = Catalog::open(&url).await.unwrap();
             let worker = Worker::new(catalog, clickhouse, options(updates_max));
-            worker.run(std::future::pending()).await;
+            worker.run(std::future::pending()).await.unwrap();
         });
         Process(Some(runtime))
     }
@@ -103,7 +112,7 @@ impl Drop for Process {
     }
 }
 
-fn options(updates_max: usize) -> WorkerOptions {
+pub fn options(updates_max: usize) -> WorkerOptions {
     WorkerOptions {
         updates_max,
         look_every: Duration::from_millis(20),

@@ -2,9 +2,9 @@
 
 use crate::stand::{NODES, NOW, Stand, update};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, PersonUpdate, UtcTime};
+use millrace_catalog::{ApplyOptions, Catalog, NodeStarts, PersonUpdate, UtcTime};
 use millrace_persons::Round;
-use millrace_rows::Month;
+use millrace_rows::{Month, UpdateKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,46 +17,54 @@ on_both!(
     everything_is_copied_again_to_a_clickhouse_of_another_time,
     what_was_applied_long_ago_is_forgotten_and_nothing_else,
     tables_that_are_not_there_yet_are_made,
+    a_round_of_many_new_people_is_several_transactions_and_copied_whole,
 );
 
 const UPDATES: i64 = 3_000;
 
 /// Persons, ids and groups of a catalog, as lines.
-async fn kept(catalog: &Catalog) -> BTreeSet<String> {
+pub async fn kept(catalog: &Catalog) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for it in catalog.changed_persons(0, None, 100_000).await.unwrap() {
         let (id, made, named) = (it.id, it.created_at.0, it.is_identified);
         lines.insert(format!(
-            "person {id} {made} {named} {} {}",
-            it.is_deleted, it.properties
+            "person {} {id} {made} {named} {} {}",
+            it.team_id, it.is_deleted, it.properties
         ));
     }
     for it in catalog.changed_person_ids(0, None, 100_000).await.unwrap() {
-        lines.insert(format!("id {} {}", it.distinct_id, it.person_id));
+        lines.insert(format!(
+            "id {} {} {}",
+            it.team_id, it.distinct_id, it.person_id
+        ));
     }
     for it in catalog.changed_groups(0, None, 100_000).await.unwrap() {
         let (key, made) = (it.group_key, it.created_at.0);
         lines.insert(format!(
-            "group {} {key} {made} {}",
-            it.group_type, it.properties
+            "group {} {} {key} {made} {}",
+            it.team_id, it.group_type, it.properties
         ));
     }
     lines
 }
 
 /// The same of ClickHouse.
-fn copied(stand: &Stand) -> BTreeSet<String> {
+pub fn copied(stand: &Stand) -> BTreeSet<String> {
     let mut lines = String::new();
     for (name, columns, table) in [
         (
             "person",
-            "id, toUnixTimestamp64Micro(created_at), is_identified, is_deleted, properties",
+            "team_id, id, toUnixTimestamp64Micro(created_at), is_identified, is_deleted, properties",
             "persons",
         ),
-        ("id", "distinct_id, person_id", "person_distinct_ids"),
+        (
+            "id",
+            "team_id, distinct_id, person_id",
+            "person_distinct_ids",
+        ),
         (
             "group",
-            "group_type, group_key, toUnixTimestamp64Micro(created_at), properties",
+            "team_id, group_type, group_key, toUnixTimestamp64Micro(created_at), properties",
             "groups",
         ),
     ] {
@@ -71,35 +79,42 @@ fn copied(stand: &Stand) -> BTreeSet<String> {
 }
 
 /// What one pass over all updates in their order leaves.
-async fn in_one_pass(database: &TestDatabase, updates: &[PersonUpdate]) -> BTreeSet<String> {
+pub async fn in_one_pass(database: &TestDatabase, updates: &[PersonUpdate]) -> BTreeSet<String> {
     let stand = Stand::open(database).await;
     let mut updates = updates.to_vec();
     updates.sort_by_key(|update| update.place);
     let from = stand.catalog.person_progress().await.unwrap();
-    let applied = stand.catalog.apply_person_updates(&from, &updates).await;
+    let options = ApplyOptions::default();
+    let applied = stand.catalog.apply_person_updates(&from, &updates, options);
+    let applied = applied.await;
     assert_eq!(applied.unwrap().unwrap().count, updates.len());
     kept(&stand.catalog).await
 }
 
-async fn register(stand: &Stand) {
+pub async fn register(stand: &Stand) {
     for node in NODES {
         stand
             .catalog
-            .register_ingest_node(node, "host")
+            .register_ingest_node(node, "host", &NodeStarts::default())
             .await
             .unwrap();
     }
 }
 
 async fn until_passed(stand: &Stand, at: i64) {
-    while stand.catalog.person_progress().await.unwrap().passed < Some(UtcTime(NOW + at)) {
+    while stand.catalog.persons_watermark().await.unwrap() < Some(UtcTime(NOW + at)) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 async fn whoever_dies_the_result_is_that_of_one_pass(one: TestDatabase, other: TestDatabase) {
     let stand = Stand::open(&one).await;
-    let updates: Vec<_> = (0..UPDATES).map(|it| update(stand.team_id, it)).collect();
+    // One project has so much that it waits apart from the other, again and again.
+    let team = |number| match number % 7 {
+        0 => stand.foreign_team_id,
+        _ => stand.team_id,
+    };
+    let updates: Vec<_> = (0..UPDATES).map(|it| update(team(it), it)).collect();
     let expected = in_one_pass(&other, &updates).await;
     register(&stand).await;
     for node in NODES {
@@ -185,7 +200,7 @@ async fn what_was_not_copied_is_copied_first(one: TestDatabase, _: TestDatabase)
     let from = stand.catalog.person_progress().await.unwrap();
     let applied = stand
         .catalog
-        .apply_person_updates(&from, &sorted[..90])
+        .apply_person_updates(&from, &sorted[..90], ApplyOptions::default())
         .await;
     assert_eq!(applied.unwrap().unwrap().count, 90);
     assert!(copied(&stand).is_empty());
@@ -294,4 +309,33 @@ async fn tables_that_are_not_there_yet_are_made(one: TestDatabase, _: TestDataba
     let kept = kept(&stand.catalog).await;
     assert!(!kept.is_empty());
     assert_eq!(kept, copied(&stand));
+}
+
+/// In SQLite others write in between, as who extends the lease.
+async fn a_round_of_many_new_people_is_several_transactions_and_copied_whole(
+    one: TestDatabase,
+    _: TestDatabase,
+) {
+    let stand = Stand::open(&one).await;
+    register(&stand).await;
+    let told = |number: i64| PersonUpdate {
+        distinct_id: format!("new {number}"),
+        other_id: String::new(),
+        kind: UpdateKind::Properties,
+        ..update(stand.team_id, number)
+    };
+    let updates: Vec<_> = (0..4_000).map(told).collect();
+    stand.store(&updates);
+    for node in NODES {
+        stand.pass(node, 1_000).await;
+    }
+    // More than one project's share of a round, but there is no other one that would wait.
+    let worker = stand.worker(20_000);
+    assert_eq!(worker.round().await.unwrap(), Round::Done);
+    let ids = stand.catalog.changed_person_ids(0, None, 10_000).await;
+    let ids = ids.unwrap();
+    let steps: BTreeSet<i64> = ids.iter().map(|it| it.version).collect();
+    assert_eq!(ids.len(), 4_000);
+    assert!(steps.len() >= 2, "{steps:?}");
+    assert_eq!(copied(&stand), kept(&stand.catalog).await);
 }

@@ -4,7 +4,7 @@ use super::bodies::ExportBody;
 use super::{FEATURE, Paths, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::patch::Patch;
 use crate::schema::Nothing;
 use crate::timestamp::Timestamp;
@@ -17,19 +17,32 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
         Operation::action(paths.pause, pause)
             .about("Pause a batch export")
-            .note("Nothing else of the body is read.")
+            .note(
+                "No windows come by the clock until it is unpaused. Runs that are there, and backfills, go on: cancel \
+                 those that are not wanted. Nothing of the body is read.",
+            )
             .scopes(&WRITE)
             .pipelines_level(),
         Operation::action(paths.unpause, unpause)
             .about("Let a batch export run again")
+            .counted(&[
+                Limit::OpenBackfills,
+                Limit::OrganizationBackfills,
+                Limit::ExportRuns,
+            ])
             .note("Nothing else of the body is read.")
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level(),
         Operation::action(paths.backfill, backfill)
             .about("Export past times")
+            .counted(&[
+                Limit::OpenBackfills,
+                Limit::OrganizationBackfills,
+                Limit::ExportRuns,
+            ])
             .note(
-                "Nothing else of the body is read. A backfill without runs, as nothing lies in its range or no window \
+                "A paused export can be backfilled, too; it stays paused. Nothing else of the body is read. A backfill without runs, as nothing lies in its range or no window \
                  of it has ended, is complete at once; its `message` and the export's log say why.",
             )
             .scopes(&WRITE)

@@ -5,7 +5,7 @@ use super::bodies::BackfillBody;
 use super::{FEATURE, Paths, READ, WRITE, place};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
 
@@ -17,6 +17,11 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(paths.backfills, create)
             .about("Export past times")
+            .counted(&[
+                Limit::OpenBackfills,
+                Limit::OrganizationBackfills,
+                Limit::ExportRuns,
+            ])
             .scopes(&WRITE)
             .feature(FEATURE)
             .pipelines_level()
@@ -34,12 +39,11 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
 
 async fn list(context: Context) -> Result<Envelope<BackfillBody>, ApiError> {
     let (place, id, page) = (place(&context)?, context.uuid("id")?, context.page());
-    let found = context
-        .catalog()
-        .list_export_backfills(place, id, page)
-        .await?;
-    let found = found.ok_or_else(ApiError::not_found)?;
-    Ok(context.envelope(page, found))
+    let read = async |page| {
+        let found = context.catalog().list_export_backfills(place, id, page);
+        found.await?.ok_or_else(ApiError::not_found)
+    };
+    context.list(page, read).await
 }
 
 async fn create(context: Context, range: RangeBody) -> Result<BackfillBody, ApiError> {

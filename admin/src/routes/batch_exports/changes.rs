@@ -4,6 +4,7 @@ use super::bodies::{ModelName, TypeName};
 use super::destinations::{self, Direction};
 use crate::error::ApiError;
 use crate::patch::Patch;
+use crate::plain_text::ANY;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{
     BatchExportChange, DestinationChange, ExportModel, NewBatchExport, TeamId, UtcTime,
@@ -70,6 +71,7 @@ pub(super) struct NewBody {
     /// Whether it begins paused; false if not given.
     #[serde(default)]
     paused: Patch<bool>,
+    /// When it was last paused, as other systems had it; shown, and nothing else.
     #[serde(default)]
     last_paused_at: Patch<Option<Timestamp>>,
     /// No run is triggered before.
@@ -80,6 +82,7 @@ pub(super) struct NewBody {
     end_at: Patch<Option<Timestamp>>,
     /// One SELECT in ClickHouse's SQL over `events`, `persons` or `groups`; null: all rows.
     #[serde(default)]
+    #[schemars(extend("x-text" = ANY))]
     hogql_query: Patch<Option<String>>,
     /// The project whose rows are exported; the organization's first one if not given. Below a
     /// project it is that one.
@@ -99,12 +102,14 @@ pub(super) struct PatchBody {
     interval: Patch<String>,
     model: Patch<ModelName>,
     paused: Patch<bool>,
+    /// When it was last paused, as other systems had it; shown, and nothing else.
     last_paused_at: Patch<Option<Timestamp>>,
     /// No run is triggered before.
     start_at: Patch<Option<Timestamp>>,
     /// No run is triggered after.
     end_at: Patch<Option<Timestamp>>,
     /// One SELECT in ClickHouse's SQL over `events`, `persons` or `groups`; null: all rows.
+    #[schemars(extend("x-text" = ANY))]
     hogql_query: Patch<Option<String>>,
 }
 

@@ -3,6 +3,7 @@
 //! What is sent for a new export, what is sent to change one, and what is answered differ in what
 //! is required, what may be null and whether there are secrets.
 
+use crate::plain_text::{ANY, TEXT};
 use crate::schema::CHECKED_LATER;
 use millrace_catalog::{
     DestinationField, DestinationSpec, DestinationType, FILE_FORMATS, FieldKind, NeededWhen, Sample,
@@ -150,7 +151,7 @@ fn set_needs(schema: &mut Value, spec: &DestinationSpec) {
             (NeededWhen::Given(other), Some(value)) => conditions.push(json!({
                 "if": { "properties": { other: { "type": "string" } }, "required": [other] },
                 "then": {
-                    "properties": { need.field: { "const": value, CHECKED_LATER: true } },
+                    "properties": { need.field: { "const": value } },
                     "required": [need.field],
                 },
             })),
@@ -173,6 +174,8 @@ fn set_needs(schema: &mut Value, spec: &DestinationSpec) {
     if !conditions.is_empty() {
         set(schema, "allOf", conditions.into());
     }
+    // The catalog says which other field needs it.
+    set(schema, CHECKED_LATER, json!(true));
 }
 
 fn property(field: &DestinationField, direction: Direction) -> Value {
@@ -204,6 +207,14 @@ fn property(field: &DestinationField, direction: Direction) -> Value {
     }
     if field.is_secret {
         set(&mut schema, "writeOnly", json!(true));
+    }
+    // Keys have lines. Of events in a list it is asked which they are, and events may be called anything.
+    if is_sent && (field.is_secret || field.kind == FieldKind::TextList) {
+        let texts = match schema.get_mut("items") {
+            Some(items) => items,
+            None => &mut schema,
+        };
+        set(texts, TEXT, json!(ANY));
     }
     schema
 }
@@ -251,7 +262,7 @@ fn value(kind: FieldKind, is_sent: bool) -> Value {
     }
 }
 
-/// A choice that is blamed on the destination, as existing clients know it.
+/// A choice that the catalog tells more about.
 fn choice_of(names: &[&str], is_sent: bool) -> Value {
     let mut schema = json!({ "type": "string", "enum": names });
     if is_sent {

@@ -32,6 +32,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     };
     vec![
         filtered(Operation::get(paths.logs, of_export))
+            .answers_much()
             .about("Read what a batch export and its runs have to say")
             .note("The export, and a page of lines with the newest first.")
             .query("limit", "integer", "How many lines; at most 500.")
@@ -132,12 +133,11 @@ async fn lines(context: &Context, run_id: Option<Uuid>) -> Result<Envelope<LineB
         levels: levels(context)?,
         search: context.query("search"),
     };
-    let found = context
-        .catalog()
-        .list_export_logs(place, id, &filter, page)
-        .await?;
-    let found = found.ok_or_else(ApiError::not_found)?;
-    Ok(context.envelope(page, found))
+    let read = async |page| {
+        let found = context.catalog().list_export_logs(place, id, &filter, page);
+        found.await?.ok_or_else(ApiError::not_found)
+    };
+    context.list(page, read).await
 }
 
 fn levels(context: &Context) -> Result<Vec<LogLevel>, ApiError> {

@@ -5,7 +5,7 @@ use super::changes::{NewBody, PatchBody};
 use super::{FEATURE, Paths, READ, WRITE, place, writer};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
@@ -16,6 +16,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(paths.all, create)
             .about("Create a batch export")
+            .counted(&[Limit::BatchExports, Limit::ExportRuns])
             .note("Secrets of the destination are encrypted and never answered.")
             .scopes(&WRITE)
             .feature(FEATURE)
@@ -28,6 +29,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             ),
         Operation::get(paths.one, retrieve)
             .about("Read a batch export")
+            .note("Its `ETag` is of its settings: not of `latest_runs`.")
+            .live_fields(&["latest_runs"])
             .scopes(&READ),
         Operation::patch(paths.one, &["name", "destination", "interval"], update)
             .about("Change a batch export")
@@ -51,8 +54,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
 
 async fn list(context: Context) -> Result<Envelope<ExportBody>, ApiError> {
     let (place, page) = (place(&context)?, context.page());
-    let found = context.catalog().list_batch_exports(place, page).await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().list_batch_exports(place, page);
+    context.list(page, read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<ExportBody, ApiError> {

@@ -4,7 +4,7 @@ use super::bodies::RunBody;
 use super::{FEATURE, Paths, READ, WRITE, place, time_of};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
 use millrace_catalog::{RunFilter, RunOrder};
@@ -34,6 +34,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&READ),
         Operation::action(paths.retry, retry)
             .about("Start a run that ended again")
+            .counted(&[Limit::ExportRuns])
             .note("With the same window: it writes over what it wrote, and over nothing else.")
             .scopes(&WRITE)
             .feature(FEATURE)
@@ -60,12 +61,11 @@ async fn list(context: Context) -> Result<Envelope<RunBody>, ApiError> {
             _ => RunOrder::NewestFirst,
         },
     };
-    let found = context
-        .catalog()
-        .list_export_runs(place, id, filter, page)
-        .await?;
-    let found = found.ok_or_else(ApiError::not_found)?;
-    Ok(context.envelope(page, found))
+    let read = async |page| {
+        let found = context.catalog().list_export_runs(place, id, filter, page);
+        found.await?.ok_or_else(ApiError::not_found)
+    };
+    context.list(page, read).await
 }
 
 async fn retrieve(context: Context) -> Result<RunBody, ApiError> {

@@ -5,7 +5,7 @@ use super::changes::PatchDestination;
 use super::{FEATURE, Paths, READ, WRITE, place, writer};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Bounds, Operation};
 use crate::patch::Patch;
 use millrace_catalog::{CheckedDestination, DestinationChange, ExportModel};
 use millrace_exports::destination::{Configured, Destination, Destinations, TestStep};
@@ -13,11 +13,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 /// How long one step may take.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long all of them may take.
+const STEPS_TIMEOUT: Duration = Duration::from_secs(24);
+/// Time for all else that a request waits for, before and after.
+const REST: Duration = Duration::from_secs(6);
+
+// Whoever asks is told which step was slow: after the answer's own time there would be no steps in it.
+const _: () = assert!(
+    STEPS_TIMEOUT.saturating_add(REST).as_millis() <= Bounds::timeout_of_none().as_millis()
+);
 
 pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     vec![
@@ -117,6 +126,7 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
         kind,
         config,
         secrets,
+        files_at_root,
     } = checked;
     let services = &context.services;
     let destinations = Destinations::new(
@@ -128,28 +138,37 @@ async fn test(context: Context, body: TestBody) -> Result<StepsBody, ApiError> {
         tracing::error!(%error, "destinations cannot be tested");
         ApiError::internal()
     })?;
+    let organization_id = context.organization_id()?;
     let model = before.as_ref().map(|export| export.model);
     let opened = destinations.open_config(Configured {
         kind,
         model: model.unwrap_or(ExportModel::Events),
         config: &config,
         secrets: &secrets,
+        files_of: (!files_at_root).then_some(organization_id),
     });
     let destination = opened.map_err(|error| {
         ApiError::invalid("invalid_input", Some("destination"), error.to_string())
     })?;
+    let steps = made(destination.as_ref(), kind.into()).await;
+    Ok(StepsBody { steps })
+}
+
+/// Makes the steps in order until one fails.
+async fn made(destination: &dyn Destination, kind: TypeName) -> Vec<StepBody> {
+    let deadline = Instant::now() + STEPS_TIMEOUT;
     let mut steps = Vec::new();
     let mut fails = false;
     for step in destination.test_steps() {
-        let mut made = StepBody::of(*step, kind.into());
+        let mut made = StepBody::of(*step, kind);
         if !fails {
-            let result = ResultBody::of(destination.as_ref(), *step).await;
+            let result = ResultBody::of(destination, *step, deadline).await;
             fails = matches!(result.status, TestStatus::Failed);
             made.result = Some(result);
         }
         steps.push(made);
     }
-    Ok(StepsBody { steps })
+    steps
 }
 
 impl StepBody {
@@ -164,11 +183,15 @@ impl StepBody {
 }
 
 impl ResultBody {
-    /// Makes the step.
-    async fn of(destination: &dyn Destination, step: TestStep) -> Self {
-        let message = match timeout(STEP_TIMEOUT, destination.test(step)).await {
+    /// Makes the step, until the deadline of all at the latest.
+    async fn of(destination: &dyn Destination, step: TestStep, deadline: Instant) -> Self {
+        let end = Ord::min(Instant::now() + STEP_TIMEOUT, deadline);
+        let message = match timeout_at(end, destination.test(step)).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
+            Err(_) if end == deadline => Some(format!(
+                "It was not done {STEPS_TIMEOUT:?} after the first step was begun, which is what all of them may take."
+            )),
             Err(_) => Some(format!("It took more than {STEP_TIMEOUT:?}.")),
         };
         let status = match message {
@@ -221,5 +244,74 @@ fn words(step: TestStep, kind: TypeName) -> (&'static str, &'static str) {
         TestStep::Read => ("Read", "Read it back."),
         TestStep::Delete if is_table => ("Delete", "Drop that table."),
         TestStep::Delete => ("Delete", "Delete that file."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use millrace_exports::ExportError;
+    use millrace_exports::destination::Delivery;
+    use millrace_exports::rows::RowForm;
+    use millrace_exports::window::RunScope;
+
+    /// Each step takes so long.
+    struct Slow(Duration);
+
+    #[async_trait]
+    impl Destination for Slow {
+        fn form(&self) -> RowForm {
+            RowForm::JsonLines
+        }
+
+        async fn begin(&self, _: &RunScope, _: u32) -> Result<Box<dyn Delivery>, ExportError> {
+            Err(ExportError::retry("Nothing is delivered."))
+        }
+
+        fn test_steps(&self) -> &'static [TestStep] {
+            steps_of(TypeName::Postgres)
+        }
+
+        async fn test(&self, _step: TestStep) -> Result<(), ExportError> {
+            tokio::time::sleep(self.0).await;
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_steps_say_so_before_the_answer_has_no_time_left() {
+        for (seconds, passed, words) in [
+            (1, 6, None),
+            (10, 2, Some("all of them")),
+            (19, 1, Some("all of them")),
+            (60, 0, Some("more than 20s")),
+        ] {
+            let begun = Instant::now();
+            let destination = Slow(Duration::from_secs(seconds));
+            let steps = made(&destination, TypeName::Postgres).await;
+            assert!(begun.elapsed() < Bounds::timeout_of_none(), "{seconds}");
+            assert_eq!(steps.len(), 6);
+            let results: Vec<_> = steps
+                .iter()
+                .map_while(|step| step.result.as_ref())
+                .collect();
+            let is_passed = |result: &&&ResultBody| matches!(result.status, TestStatus::Passed);
+            assert_eq!(
+                results.iter().filter(is_passed).count(),
+                passed,
+                "{seconds}"
+            );
+            let failed = results
+                .get(passed)
+                .and_then(|result| result.message.as_deref());
+            assert_eq!(failed.is_some(), words.is_some(), "{seconds}: {failed:?}");
+            assert!(
+                failed
+                    .unwrap_or_default()
+                    .contains(words.unwrap_or_default()),
+                "{failed:?}"
+            );
+        }
     }
 }

@@ -5,7 +5,7 @@ mod wire;
 use crate::context::Context;
 use crate::dns::Proof;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::schema::Nothing;
 use millrace_catalog::{Feature, Level, Need, features};
@@ -30,6 +30,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Claim a domain")
+            .counted(&[Limit::Domains])
             .note(
                 "Then publish the verification_challenge as a TXT record of \
                  `_millrace-challenge.<domain>`, and have it verified.",
@@ -69,8 +70,8 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 async fn list(context: Context) -> Result<Envelope<DomainBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let found = context.catalog().domains_of(id, page).await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().domains_of(id, page);
+    context.list(page, read).await
 }
 
 async fn retrieve(context: Context) -> Result<DomainBody, ApiError> {

@@ -4,6 +4,7 @@ use crate::certificates::is_certificate;
 use crate::domain_name::normalized;
 use crate::error::ApiError;
 use crate::patch::Patch;
+use crate::plain_text::LINES;
 use crate::request::auth::must_have;
 use crate::timestamp::Timestamp;
 use millrace_catalog::{Domain, DomainChange, NewDomain, Organization, features};
@@ -35,7 +36,7 @@ pub(super) struct NewBody {
     saml_acs_url: Patch<Option<String>>,
     /// The identity provider's certificate: PEM, or what is between its lines.
     #[serde(default)]
-    #[schemars(length(max = CERTIFICATE_CHARS_MAX))]
+    #[schemars(length(max = CERTIFICATE_CHARS_MAX), extend("x-text" = LINES))]
     saml_x509_cert: Patch<Option<String>>,
 }
 
@@ -81,7 +82,7 @@ pub(super) struct PatchBody {
     #[schemars(length(max = SAML_CHARS_MAX))]
     saml_acs_url: Patch<Option<String>>,
     /// The identity provider's certificate: PEM, or what is between its lines.
-    #[schemars(length(max = CERTIFICATE_CHARS_MAX))]
+    #[schemars(length(max = CERTIFICATE_CHARS_MAX), extend("x-text" = LINES))]
     saml_x509_cert: Patch<Option<String>>,
 }
 

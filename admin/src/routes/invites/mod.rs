@@ -8,7 +8,7 @@ mod wire;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::mail::{Invitation, NoRoom, Room};
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use crate::request::auth::must_have;
 use crate::schema::Nothing;
@@ -25,7 +25,20 @@ const WRITE: [Need; 1] = [Need::write("organization_member")];
 const BAD_INVITE: &str = "The address is a member's already, or a project is unknown or its level \
                           above yours.";
 const ABOVE: &str = "The level is above yours.";
-const MAILED: &str = "The organization has sent too many mails; try again later.";
+const ABOVE_OR_REPLACED: &str =
+    "The level is above yours, or that of the invite which this one would replace.";
+const MAILED: &str = "The organization or you have sent too many mails, or too many went to the address; try again later.";
+const MAILS: [Limit; 3] = [
+    Limit::InviteMails,
+    Limit::InviteMailsOfUser,
+    Limit::InviteMailsToAddress,
+];
+const COUNTED: [Limit; 4] = [
+    Limit::Invites,
+    Limit::InviteMails,
+    Limit::InviteMailsOfUser,
+    Limit::InviteMailsToAddress,
+];
 const GATED: &str = "Access to private projects takes the feature `advanced_permissions`.";
 const FULL: &str = "Too many mails are on their way; try again later.";
 
@@ -38,29 +51,34 @@ pub(crate) fn operations() -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(ALL, create)
             .about("Invite somebody")
+            .counted(&COUNTED)
             .note("A link that works once, for three days, is sent by mail. An older invite for the address is replaced.")
             .scopes(&WRITE)
             .fails(400, "invalid_input", BAD_INVITE)
-            .fails(403, "permission_denied", ABOVE)
+            .fails(403, "permission_denied", ABOVE_OR_REPLACED)
             .fails(429, "throttled", MAILED)
             .fails(403, "payment_required", GATED)
             .fails(503, "unavailable", FULL),
         Operation::delete(ONE, delete)
             .about("Withdraw an invite")
-            .note("Its link stops working.")
-            .scopes(&WRITE),
+            .note("Its link stops working. It takes the level that the invite is for, as to make it does.")
+            .scopes(&WRITE)
+            .fails(403, "permission_denied", ABOVE),
         Operation::action(BULK, bulk)
             .about("Invite several people")
+            .answers_much()
+            .counted(&COUNTED)
             .note("A list of at most 20, or one invite. All of them are made, or none.")
             .scopes(&WRITE)
             .fails(400, "invalid_input", BAD_INVITE)
             .fails(400, "duplicate", "An address is in the list twice.")
-            .fails(403, "permission_denied", ABOVE)
+            .fails(403, "permission_denied", ABOVE_OR_REPLACED)
             .fails(429, "throttled", MAILED)
             .fails(403, "payment_required", GATED)
             .fails(503, "unavailable", FULL),
         Operation::action(RESEND, resend)
             .about("Send an invite again")
+            .counted(&MAILS)
             .note("With a new link, which works for three days; the old one stops working.")
             .scopes(&WRITE)
             .fails(400, "invalid_input", "The address is a member's by now.")
@@ -72,13 +90,13 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 async fn list(context: Context) -> Result<Envelope<InviteBody>, ApiError> {
     let (id, page) = (context.organization_id()?, context.page());
-    let found = context.catalog().invites_of(id, page).await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().invites_of(id, page);
+    context.list(page, read).await
 }
 
 async fn create(context: Context, new: NewBody) -> Result<InviteBody, ApiError> {
     may_give(&context, &new)?;
-    let mut room = room_for(&context, usize::from(new.wants_mail()))?;
+    let mut room = room_for(&context, new.recipient().as_slice())?;
     let new = new.invite(room.is_some())?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
     let sent = context.catalog().create_invite(&actor, id, new).await?;
@@ -95,8 +113,8 @@ async fn bulk(
         OneOrMany::Many(new) => new,
     };
     new.iter().try_for_each(|new| may_give(&context, new))?;
-    let mails = new.iter().filter(|new| new.wants_mail()).count();
-    let mut room = room_for(&context, mails)?;
+    let recipients: Vec<&str> = new.iter().filter_map(NewBody::recipient).collect();
+    let mut room = room_for(&context, &recipients)?;
     let checked = new.into_iter().enumerate().map(|(index, new)| {
         let invite = new.invite(room.is_some());
         invite.map_err(|error| error.within(&index.to_string()))
@@ -116,8 +134,11 @@ async fn bulk(
 
 async fn resend(context: Context, _: Nothing) -> Result<InviteBody, ApiError> {
     let invite_id = context.uuid("id")?;
-    let mut room = room_for(&context, 1)?;
     let (actor, id) = (context.actor()?, context.organization_id()?);
+    // Whom an invite is for never changes.
+    let recipient = context.catalog().invite_address(id, invite_id).await?;
+    let recipient = recipient.ok_or_else(ApiError::not_found)?;
+    let mut room = room_for(&context, &[&recipient])?;
     let sent = context
         .catalog()
         .resend_invite(&actor, id, invite_id, room.is_some())
@@ -143,21 +164,25 @@ fn may_give(context: &Context, new: &NewBody) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Room for so many mails, if mail is sent at all and any is wanted. None is sent without an
+/// Room for mails to these, if mail is sent at all and any is wanted. None is sent without an
 /// address of our own for its link: what a request says of it may be anybody's.
-fn room_for(context: &Context, mails: usize) -> Result<Option<Room>, ApiError> {
+fn room_for(context: &Context, recipients: &[&str]) -> Result<Option<Room>, ApiError> {
     let services = &context.services;
-    let is_sent = mails > 0 && services.config.public_url.is_some();
+    let is_sent = !recipients.is_empty() && services.config.public_url.is_some();
     let Some(outbox) = services.outbox.as_ref().filter(|_| is_sent) else {
         return Ok(None);
     };
-    let mails = u32::try_from(mails).unwrap_or(u32::MAX);
+    let mails = u32::try_from(recipients.len()).unwrap_or(u32::MAX);
+    let user_id = context.caller()?.user.id;
     let room = outbox.reserve(context.organization_id()?, mails);
+    let room = room.and_then(|room| room.sent_by(user_id));
+    let mut recipients = recipients.iter();
+    let room = room.and_then(|room| recipients.try_fold(room, |room, to| room.sent_to(to)));
     let room = room.map_err(|no_room| {
         tracing::warn!(%no_room, "an invite was refused");
         match no_room {
             NoRoom::Full => ApiError::unavailable(),
-            NoRoom::Quota { wait } => ApiError::too_many_mails(wait),
+            NoRoom::Quota { of, wait } => ApiError::too_many_mails(&of, wait),
         }
     })?;
     Ok(Some(room))

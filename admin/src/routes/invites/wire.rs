@@ -35,7 +35,7 @@ pub(super) struct NewBody {
     target_email: String,
     /// How the mail greets.
     #[serde(default)]
-    #[schemars(length(max = 30), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    #[schemars(length(max = 30))]
     first_name: Patch<String>,
     /// Not above yours; 1 unless it is said.
     #[serde(default)]
@@ -87,9 +87,9 @@ impl JsonSchema for AccessLevel {
 }
 
 impl NewBody {
-    /// Whether a mail is to be sent, if that can be done.
-    pub(super) fn wants_mail(&self) -> bool {
-        self.send_email != Patch::Value(false)
+    /// Address that a mail is to be sent to, if that can be done.
+    pub(super) fn recipient(&self) -> Option<&str> {
+        (self.send_email != Patch::Value(false)).then_some(&*self.target_email)
     }
 
     /// Whether it opens private projects.

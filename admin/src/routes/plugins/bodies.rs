@@ -1,6 +1,7 @@
 //! What plugins look like on the wire.
 
 use crate::patch::Patch;
+use crate::plain_text::LINES;
 use millrace_catalog::{FileChange, PluginFields, PluginFiles, PluginType, SeenPlugin};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::IgnoredAny;
@@ -79,6 +80,7 @@ pub(super) struct PatchBody {
     #[schemars(length(max = 200))]
     name: Patch<Option<String>>,
     /// At most 64 KiB.
+    #[schemars(extend("x-text" = LINES))]
     description: Patch<Option<String>>,
     /// The address of a picture.
     #[schemars(length(max = 800))]

@@ -4,7 +4,7 @@ use super::bodies::{CheckedAnswer, PatchBody, PluginBody, SourceAnswer, SourceBo
 use super::{Paths, READ, WRITE, may_read, of, with, writer};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::plugin_catalogue::CatalogueError;
 use millrace_catalog::{Family, PluginRelease, PluginType, PluginWriter, SeenPlugin};
 
@@ -12,19 +12,32 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
     let family = paths.family;
     vec![
         Operation::get(paths.check_for_updates, of(family, check_for_updates))
+            .waits_outside()
+            .answers_much()
             .about("Look which version the catalogue has")
             .scopes(&READ),
         Operation::get(paths.source, of(family, source))
             .about("Read the files of a plugin")
+            .answers_a_source()
             .scopes(&READ),
         Operation::patch_action(paths.update_source, with(family, update_source))
             .about("Change the files of a plugin")
+            .counted(&[Limit::PluginSources])
+            .answers_a_source()
             .note("The main file says what the plugin can do; plugin.json sets name and settings.")
+            .fails(
+                400,
+                "invalid_input",
+                "A file that cannot be kept, as its name is no path within the plugin; a main file that is no code (the \
+                 detail says where), or too complex to be read.",
+            )
+            .fails(503, "unavailable", "Too many sources wait to be read.")
             .scopes(&WRITE)
             .pipelines_level(),
         Operation::action(paths.upgrade, with(family, upgrade))
             .waits_outside()
             .about("Install what the catalogue has")
+            .counted(&[Limit::PluginSources])
             .note("A plugin that is not in the catalogue stays as it is.")
             .scopes(&WRITE)
             .pipelines_level(),

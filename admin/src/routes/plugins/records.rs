@@ -5,7 +5,7 @@ use super::files::released;
 use super::{Paths, READ, WRITE, may_read, of, with, writer};
 use crate::context::Context;
 use crate::error::ApiError;
-use crate::operation::Operation;
+use crate::operation::{Limit, Operation};
 use crate::page::Envelope;
 use millrace_catalog::{Family, NewPlugin};
 
@@ -18,6 +18,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             .scopes(&READ),
         Operation::create(paths.all, with(family, create))
             .about("Create a plugin")
+            .counted(&[Limit::Plugins, Limit::PluginSources])
             .note("With the address of something in the catalogue, installs it.")
             .scopes(&WRITE)
             .pipelines_level()
@@ -28,6 +29,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
             ),
         Operation::get(paths.one, of(family, retrieve))
             .about("Read a plugin")
+            .note("Its `ETag` is not of `latest_tag` and `organization_name`.")
+            .live_fields(&["latest_tag", "organization_name"])
             .scopes(&READ),
         Operation::patch(paths.one, &["plugin_type"], with(family, update))
             .about("Change a plugin")
@@ -44,8 +47,8 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
 async fn list(family: Family, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
-    let found = context.catalog().list_plugins(id, family, page).await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().list_plugins(id, family, page);
+    context.list(page, read).await
 }
 
 async fn create(family: Family, context: Context, new: NewBody) -> Result<PluginBody, ApiError> {

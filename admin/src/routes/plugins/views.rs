@@ -26,6 +26,7 @@ pub(super) fn rows(paths: &Paths) -> Vec<Operation> {
         .about("List the plugins in use that send events somewhere")
         .scopes(&READ),
         Operation::list(paths.repository, of(family, repository))
+            .waits_outside()
             .about("List what can be installed")
             .scopes(&READ),
         Operation::list(paths.unused, of(family, unused))
@@ -46,27 +47,21 @@ async fn exports_unsubscribe_configs(
 ) -> Result<Envelope<UseBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
-    let found = context
-        .catalog()
-        .list_exporting_plugins(id, family, page)
-        .await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().list_exporting_plugins(id, family, page);
+    context.list(page, read).await
 }
 
 async fn repository(_: Family, context: Context) -> Result<Envelope<CatalogueEntry>, ApiError> {
     may_read(&context)?;
     let entries = context.services.plugin_catalogue.entries().await;
     let entries = entries.map_err(|error| unreadable(&error))?;
-    let page = context.page();
-    Ok(context.envelope(page, Page::of(entries, page)))
+    let read = async |page| Ok::<_, ApiError>(Page::of(entries.clone(), page));
+    context.list(context.page(), read).await
 }
 
 async fn unused(family: Family, context: Context) -> Result<Envelope<PluginBody>, ApiError> {
     may_read(&context)?;
     let (id, page) = (context.organization_id()?, context.page());
-    let found = context
-        .catalog()
-        .list_unused_plugins(id, family, page)
-        .await?;
-    Ok(context.envelope(page, found))
+    let read = |page| context.catalog().list_unused_plugins(id, family, page);
+    context.list(page, read).await
 }

@@ -173,6 +173,11 @@ fn bad_new() -> Vec<Bad> {
             "blank",
             "config__bucket_name",
         ),
+    ]
+}
+
+fn bad_configs() -> Vec<Bad> {
+    vec![
         (
             json!({ "type": "BigQuery", "config": { "project_id": "p" } }),
             "required",
@@ -187,6 +192,21 @@ fn bad_new() -> Vec<Bad> {
             json!({ "type": "NoOp", "config": { "include_events": ["a", 5] } }),
             "invalid_input",
             "config__include_events__1",
+        ),
+        (
+            json!({ "type": "GCS", "config": { "bucket_name": "bucket", "file_format": "XML" } }),
+            "invalid_input",
+            "config__file_format",
+        ),
+        (
+            json!({ "type": "GCS", "config": { "bucket_name": "bucket", "compression": "lz4" } }),
+            "invalid_input",
+            "config__compression",
+        ),
+        (
+            json!({ "type": "GCS", "config": { "bucket_name": "A bucket" } }),
+            "invalid_input",
+            "config__bucket_name",
         ),
         (
             json!({ "type": "NoOp", "config": { "arg": "x".repeat(20_001) } }),
@@ -226,7 +246,7 @@ fn bad_changes() -> Vec<Bad> {
 
 async fn a_bad_field_is_blamed_by_the_type_that_was_sent() {
     let fixture = fixture().await;
-    for (destination, code, attr) in bad_new() {
+    for (destination, code, attr) in bad_new().into_iter().chain(bad_configs()) {
         let new = json!({ "name": "New", "interval": "hour", "destination": destination });
         let answer = fixture.call("POST", ORGANIZATION, &new).await;
         let attr = format!("destination__{attr}");
@@ -236,6 +256,20 @@ async fn a_bad_field_is_blamed_by_the_type_that_was_sent() {
             "{destination}"
         );
     }
+    let unknown = json!({ "type": "Nowhere", "config": {} });
+    let new = json!({ "name": "New", "interval": "hour", "destination": unknown });
+    let answer = fixture.call("POST", ORGANIZATION, &new).await;
+    let detail = answer.body["detail"].as_str().unwrap();
+    for kind in DestinationType::all() {
+        assert!(detail.contains(&kind.name()), "{detail}");
+    }
+    let misspelt = json!({ "type": "GCS", "config": { "bukcet_name": "bucket" } });
+    let new = json!({ "name": "New", "interval": "hour", "destination": misspelt });
+    let answer = fixture.call("POST", ORGANIZATION, &new).await;
+    let missing = Some("destination__config__bucket_name");
+    assert_eq!(answer.error(), (400, "required", missing));
+    let detail = answer.body["detail"].as_str().unwrap();
+    assert!(detail.contains("\"bukcet_name\""), "{detail}");
     // What a type does not have is ignored, and no type of change is needed.
     let mut new = examples().remove(0).1;
     new["destination"]["config"]["url"] = json!(5);
@@ -307,6 +341,13 @@ async fn half_of_what_goes_together_is_refused_with_the_missing_field() {
         let refused = (400, "required", Some(attr.as_str()));
         let answer = fixture.call("POST", ORGANIZATION, &example).await;
         assert_eq!(answer.error(), refused, "{kind:?} {more}");
+        let detail = answer.body["detail"].as_str().unwrap();
+        let fields = DestinationSpec::of(kind).fields();
+        let mut others = fields.filter(|field| field.name != missing);
+        assert!(
+            others.any(|field| detail == format!("Give this, too: {} needs it.", field.name)),
+            "{detail}"
+        );
         let change = json!({ "destination": { "config": more } });
         let answer = fixture.call("PATCH", &path, &change).await;
         assert_eq!(answer.error(), refused, "{kind:?} {more}");

@@ -13,6 +13,7 @@ on_both!(
     ranges_that_are_none_are_refused,
     logs_are_the_export_and_a_page_of_lines,
     the_steps_of_a_test_are_told_for_each_type,
+    a_version_of_an_export_lasts_over_its_runs,
 );
 
 /// An hour, in microseconds.
@@ -42,6 +43,7 @@ fn progress() -> RunProgress {
         bytes_exported: Some(11),
         cursor: Some("c".to_owned()),
         latest_error: None,
+        waits: false,
     }
 }
 
@@ -287,5 +289,43 @@ async fn the_steps_of_a_test_are_told_for_each_type() {
     for (query, code) in [("", "required"), ("destination=FTP", "invalid_choice")] {
         let answer = fixture.get(&format!("{PROJECT}test/?{query}")).await;
         assert_eq!(answer.error(), (400, code, Some("destination")), "{query}");
+    }
+}
+
+async fn a_version_of_an_export_lasts_over_its_runs() {
+    let fixture = Fixture::new().await;
+    for all in [ORGANIZATION, PROJECT] {
+        let (_, path) = export(&fixture, all).await;
+        let tag = fixture.get(&path).await.header("etag").to_owned();
+        let (id, _) = begun(&fixture, &path, 1).await;
+        let mut runs = Vec::new();
+        for status in [RunStatus::Running, RunStatus::Completed] {
+            let progress = RunProgress {
+                status,
+                ..progress()
+            };
+            let recorded = fixture
+                .catalog
+                .record_export_run(id, None, progress, Duration::ZERO);
+            recorded.await.unwrap();
+            let now = fixture.get(&path).await;
+            assert_eq!(now.header("etag"), tag, "{status:?}");
+            assert_eq!(now.header("cache-control"), "no-store");
+            runs.push(now.body["latest_runs"].clone());
+        }
+        assert_ne!(runs[0], runs[1], "they are live");
+        let bearer = format!("Bearer {}", fixture.owner_key());
+        let headers = [("authorization", &*bearer), ("if-match", &*tag)];
+        let named = json!({ "name": "B" }).to_string();
+        for status in [200, 412] {
+            let changed = fixture.request("PATCH", &path, &headers, named.as_bytes());
+            assert_eq!(changed.await.status, status);
+        }
+        // What stops it is a change.
+        let tag = fixture.get(&path).await.header("etag").to_owned();
+        let pause = format!("{path}pause/");
+        let paused = fixture.call("POST", &pause, &json!({})).await;
+        assert_eq!(paused.status, 200);
+        assert_ne!(fixture.get(&path).await.header("etag"), tag);
     }
 }

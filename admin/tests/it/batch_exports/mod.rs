@@ -20,7 +20,7 @@ fn new_export() -> Value {
     json!({
         "name": "Nightly", "interval": "hour",
         "destination": { "type": "S3", "config": {
-            "bucket_name": "b", "region": "r", "prefix": "p",
+            "bucket_name": "bucket", "region": "r", "prefix": "p",
             "aws_access_key_id": "AKIA", "aws_secret_access_key": "s3cret",
         } },
     })

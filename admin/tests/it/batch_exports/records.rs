@@ -24,7 +24,7 @@ async fn an_export_is_made_with_the_fields_that_clients_know() {
             "id": export["id"], "team_id": fixture.made.team_id.0, "name": "Nightly",
             "model": "events", "interval": "hour", "paused": false,
             "destination": { "type": "S3", "config": {
-                "bucket_name": "b", "region": "r", "prefix": "p",
+                "bucket_name": "bucket", "region": "r", "prefix": "p",
             } },
             "created_at": export["created_at"], "last_updated_at": export["created_at"],
             "last_paused_at": null, "start_at": null, "end_at": null, "latest_runs": [],
@@ -140,15 +140,15 @@ fn bad_fields() -> Vec<(Value, &'static str, &'static str)> {
             "destination__config__user",
         ),
         (
-            json!({ "destination": config(json!({ "bucket_name": "b", "region": "r", "prefix": 5 })) }),
+            json!({ "destination": config(json!({ "bucket_name": "bucket", "region": "r", "prefix": 5 })) }),
             "invalid_input",
             "destination__config__prefix",
         ),
         (
             json!({ "destination": config(json!({
-                "bucket_name": "b", "region": "r", "prefix": "p", "compression": "zip" })) }),
+                "bucket_name": "bucket", "region": "r", "prefix": "p", "compression": "zip" })) }),
             "invalid_input",
-            "destination",
+            "destination__config__compression",
         ),
         (
             json!({ "hogql_query": "DROP TABLE events" }),

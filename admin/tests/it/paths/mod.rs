@@ -14,7 +14,7 @@ mod names;
 mod shapes;
 mod table;
 mod walk;
-mod world;
+pub mod world;
 
 use crate::Fixture;
 use millrace_admin::Services;

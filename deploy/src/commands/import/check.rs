@@ -8,7 +8,7 @@ use indicatif::HumanBytes;
 use millrace_import::check::{Check, Findings, run as check};
 use millrace_import::meter::Meter;
 use millrace_import::progress::Watch;
-use millrace_rows::Micros;
+use millrace_rows::{Micros, shown};
 use millrace_sources::time;
 use serde_json::json;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
     drop(watch);
     staging.write("check.json", &serde_json::to_string(&found)?)?;
     if arguments.common.json {
-        crate::print(&json!({ "stage": "check", "result": found }).to_string());
+        crate::print_json(&json!({ "stage": "check", "result": found }).to_string());
     } else {
         tell(&found, arguments, given);
     }
@@ -156,20 +156,29 @@ fn tell(found: &Findings, arguments: &Arguments, given: &Given) {
     for sample in &found.samples {
         crate::print(&format!(
             "\n{}\n  from {}\n  to   {}",
-            sample.file,
+            shown(&sample.file),
             shortened(&sample.record),
             shortened(&sample.event)
         ));
     }
     for (file, message) in &found.broken {
+        let (file, message) = (shown(file), shown(message));
         crate::print(&format!("\n{file} cannot be read to its end: {message}"));
+    }
+    if !found.broken.is_empty() || events == 0 {
+        return;
     }
     let without: Vec<_> = OF_THIS_RUN
         .into_iter()
         .filter(|it| *it != "files")
         .collect();
+    // `load` sends what is good and keeps the rest, but it was asked here whether there is too much of that.
+    let words = match arguments.max_bad.allows(found.bad(), found.records) {
+        true => "Send them",
+        false => "Send them without what would be rejected, which is kept to be mended",
+    };
     crate::print(&format!(
-        "\nSend them:\n  {}",
+        "\n{words}:\n  {}",
         given.command("import load", &without)
     ));
 }
@@ -236,24 +245,23 @@ fn lists(found: &Findings) {
     for reject in &found.rejects {
         crate::print(&format!(
             "\n{}:{} (byte {}) {}: {}\n  {}",
-            reject.file,
+            shown(&reject.file),
             reject.line,
             reject.byte_offset,
-            reject.code,
-            reject.message,
+            shown(&reject.code),
+            shown(&reject.message),
             shortened(&reject.raw)
         ));
     }
 }
 
-/// As much of a record as a person looks at.
+/// As much of a record as a person looks at, in one line.
 fn shortened(text: &str) -> String {
     const LETTERS_MAX: usize = 400;
-    let mut short: String = text.chars().take(LETTERS_MAX).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+    let short: String = text.chars().take(LETTERS_MAX).collect();
+    let is_cut = short.len() < text.len();
+    let end = if is_cut { "…" } else { "" };
+    format!("{}{end}", shown(&short))
 }
 
 fn instant(micros: Option<i64>) -> String {

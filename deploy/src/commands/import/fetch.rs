@@ -12,6 +12,7 @@ use millrace_import::fetch::{Fetched, Objects, TableExport, TableSettings, run a
 use millrace_import::meter::Meter;
 use millrace_import::progress::Watch;
 use millrace_import::send::client;
+use millrace_rows::shown;
 use millrace_sources::{
     AmplitudeExport, AmplitudeSettings, Export, MixpanelCredentials, MixpanelExport,
     MixpanelSettings, Transfer,
@@ -262,7 +263,7 @@ pub(super) fn run(command: &Command, given: &Given) -> anyhow::Result<()> {
     if left_out.is_empty() {
         return Ok(());
     }
-    let named = left_out.iter().take(NAMED_MAX).map(String::as_str);
+    let named = left_out.iter().take(NAMED_MAX).map(|name| shown(name));
     let named = named.collect::<Vec<_>>().join(", ");
     let more = match left_out.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
@@ -287,7 +288,7 @@ fn tell(common: &Common, fetched: &Fetched, left_out: &[String], folder: &Path, 
             "parts_known": known, "parts_fetched": new, "parts_changed": changed, "bytes": bytes,
             "left_out": left_out,
         });
-        crate::print(&json!({ "stage": "fetch", "result": result }).to_string());
+        crate::print_json(&json!({ "stage": "fetch", "result": result }).to_string());
         return;
     }
     crate::print(&format!(

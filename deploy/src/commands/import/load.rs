@@ -1,7 +1,8 @@
 //! `millrace import load`: sends events.
 
-use super::{Common, OF_THIS_RUN, Sources};
-use crate::commands::{Given, quoted, table};
+use super::rejects::where_they_are;
+use super::{Common, Sources};
+use crate::commands::{Given, table};
 use crate::config::Config;
 use crate::open;
 use anyhow::{Context, bail};
@@ -11,9 +12,10 @@ use millrace_import::count::counted;
 use millrace_import::load::{Load, Outcome, run as load};
 use millrace_import::meter::Meter;
 use millrace_import::progress::Watch;
-use millrace_import::send::Compression;
+use millrace_import::send::{Compression, server_url};
+use millrace_rows::shown;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +62,7 @@ pub struct Arguments {
 pub struct TargetArguments {
     /// Where events are posted to, such as https://events.example.com; by default the server of --data-dir
     #[arg(long)]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// The key of the project that gets the events; try a project of its own first
     #[arg(long, value_name = "KEY")]
     project_key: Option<String>,
@@ -69,6 +71,9 @@ pub struct TargetArguments {
 impl TargetArguments {
     /// The server and the key: those of the running server of the data folder by default.
     pub(super) fn resolve(&self, config: &Config) -> anyhow::Result<(String, String)> {
+        if let Some(url) = &self.url {
+            server_url(url)?;
+        }
         if let (Some(url), Some(key)) = (&self.url, &self.project_key) {
             return Ok((url.clone(), key.clone()));
         }
@@ -76,6 +81,9 @@ impl TargetArguments {
             "say where the events go with --url and --project-key, or run the server here",
         )?;
         let url = self.url.clone().unwrap_or(running.ingest_url);
+        if url.is_empty() {
+            bail!("the server of the data folder takes no events; say where they go with --url");
+        }
         let key = self.project_key.clone().unwrap_or(running.project_api_key);
         Ok((url, key))
     }
@@ -105,9 +113,6 @@ impl From<Compress> for Compression {
 pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyhow::Result<()> {
     let (url, project_key) = arguments.target.resolve(config)?;
     let staging = arguments.common.open()?;
-    if arguments.restart {
-        staging.load(&project_key).remove()?;
-    }
     let mut plan = arguments.sources.plan()?;
     plan.is_replay = arguments.rejects.is_some();
     let files = match arguments.rejects {
@@ -121,6 +126,7 @@ pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyh
         files,
         rejects: arguments.rejects.clone(),
         staging,
+        is_restart: arguments.restart,
         files_parallel: usize::from(arguments.parallel_files),
         requests_parallel: usize::from(arguments.parallel_requests),
         compression: arguments.compress.map(Compression::from),
@@ -155,11 +161,12 @@ fn tell_machine(stage: &Load, outcome: &Outcome, meter: &Meter) {
             "records": sum.records, "accepted": sum.accepted.total(), "generated": sum.generated.total(),
             "skipped": sum.skipped, "rejected": rejected, "rejected_by_code": sum.rejected,
             "rejects": rejects, "accepted_now": reading.accepted, "left_out_now": outcome.left_out,
+            "passed_over_now": outcome.passed_over,
             "seconds": reading.seconds, "broken": outcome.broken,
             "stopped": outcome.stop.as_ref().map(|stop| &stop.code),
         },
     });
-    crate::print(&result.to_string());
+    crate::print_json(&result.to_string());
 }
 
 fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
@@ -189,6 +196,11 @@ fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
             counted(outcome.left_out, "record")
         ));
     }
+    for line in &outcome.passed_over {
+        crate::print(&format!(
+            "Not sent again, as the line is longer than 32 MiB: {line}. It stays there; shorten its `raw` and send it then."
+        ));
+    }
     let is_over = outcome.stop.is_none() && outcome.broken.is_empty();
     if rejected > 0 {
         let rows = sum
@@ -196,12 +208,8 @@ fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
             .iter()
             .map(|(code, count)| [code.clone(), count.to_string()]);
         table::print(["REJECTED AS", "RECORDS"], rows.collect(), "");
-        let rejects = stage.staging.load(&stage.project_key).rejects();
-        crate::print(&format!(
-            "They are in {}, a line each, with reason, file and line. Mend `raw` there, or the mapping, then:\n  {}",
-            rejects.display(),
-            load_rejects(given, &rejects)
-        ));
+        let folder = stage.staging.load(&stage.project_key);
+        crate::print(&where_they_are(&folder, rejected, given));
     }
     if is_over {
         crate::print(&format!(
@@ -209,12 +217,6 @@ fn tell(stage: &Load, outcome: &Outcome, meter: &Meter, given: &Given) {
             given.command("import reconcile", &["rejects", "restart", "json"])
         ));
     }
-}
-
-/// The command that sends rejects again.
-pub(super) fn load_rejects(given: &Given, rejects: &Path) -> String {
-    let command = given.command("import load", &OF_THIS_RUN);
-    format!("{command} --rejects {}", quoted(&rejects.to_string_lossy()))
 }
 
 fn judge(outcome: &Outcome, given: &Given) -> anyhow::Result<()> {
@@ -235,7 +237,7 @@ fn judge(outcome: &Outcome, given: &Given) -> anyhow::Result<()> {
         let list: Vec<_> = outcome
             .broken
             .iter()
-            .map(|(file, message)| format!("  {file}: {message}"))
+            .map(|(file, message)| format!("  {}: {}", shown(file), shown(message)))
             .collect();
         bail!(
             "{} could not be read to the end; what was read is imported. Mend what is wrong and run the same \

@@ -7,11 +7,13 @@
 //! | `check` | the dry run |
 //! | `load` | the stage that imports |
 //! | `reconcile` | what was accepted against what is stored |
+//! | `rejects` | words on what was refused, for the two |
 
 mod check;
 mod fetch;
 mod load;
 mod reconcile;
+mod rejects;
 
 use load::TargetArguments;
 

@@ -1,7 +1,7 @@
 //! `millrace import reconcile`: what was accepted against what is stored; `millrace import report`: imports beside one
 //! another.
 
-use super::load::load_rejects;
+use super::rejects::load_them;
 use super::{Common, Sources, TargetArguments};
 use crate::commands::{Given, table};
 use crate::config::Config;
@@ -14,9 +14,11 @@ use millrace_import::clickhouse::{ClickHouse, Stored};
 use millrace_import::count::counted;
 use millrace_import::journal::{Journal, Progress};
 use millrace_import::reconcile::{Difference, differences, without_doubles};
+use millrace_import::send::server_url;
 use millrace_import::staging::LoadFolder;
 use millrace_import::tally::{Tally, day_text};
 use serde_json::json;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Differences that are listed.
@@ -48,11 +50,19 @@ pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyh
     let (_, project_key) = arguments.target.resolve(config)?;
     let journal = staging.load(&project_key).journal();
     let progress = Journal::read(&journal)?;
-    if progress.heading.is_none() {
+    let Some(heading) = &progress.heading else {
         bail!(
             "nothing was loaded into this project from {}; first run:\n  {}",
             staging.path().display(),
             given.command("import load", &["json"])
+        );
+    };
+    if let Some(url) = &arguments.target.url
+        && server_url(url)? != server_url(&heading.url)?
+    {
+        bail!(
+            "--url is {url}, and this import went to {}; leave --url out, or name that",
+            heading.url
         );
     }
     let team_id = team_id(config, arguments, &project_key)?;
@@ -85,16 +95,16 @@ pub(super) fn run(config: &Config, arguments: &Arguments, given: &Given) -> anyh
     let unfinished = progress.files.values().filter(|file| !file.is_end).count();
     if arguments.common.json {
         let result = json!({
-            "source": source(&progress, checked.as_ref()), "accepted": progress.sum.accepted.total(),
+            "source": progress.sum.made.total(), "checked": checked.as_ref().map(Tally::total), "accepted": progress.sum.accepted.total(),
             "generated": progress.sum.generated.total(), "stored": stored.merged.total(),
             "rows": stored.rows, "doubles_of_the_source": doubles, "unfinished_files": unfinished,
             "differences": found,
         });
-        crate::print(&json!({ "stage": "reconcile", "result": result }).to_string());
+        crate::print_json(&json!({ "stage": "reconcile", "result": result }).to_string());
     } else {
         tell(&progress, checked.as_ref(), &stored, doubles, &found);
     }
-    judge(unfinished, &found, || {
+    judge(unfinished, &found, given, || {
         again(&staging.load(&project_key), given)
     })
 }
@@ -117,7 +127,7 @@ fn again(folder: &LoadFolder, given: &Given) -> String {
     let resending = folder.resending();
     if resending.exists() {
         let rejects = folder.rejects();
-        return load_rejects(given, &rejects);
+        return load_them(given, &rejects);
     }
     given.command("import load", &["json"])
 }
@@ -125,6 +135,7 @@ fn again(folder: &LoadFolder, given: &Given) -> String {
 fn judge(
     unfinished: usize,
     found: &[Difference],
+    given: &Given,
     again: impl Fn() -> String,
 ) -> anyhow::Result<()> {
     if unfinished > 0 {
@@ -135,10 +146,18 @@ fn judge(
         );
     }
     if !found.is_empty() {
-        bail!(
-            "{}; those stored less are missing, those stored more came from elsewhere",
-            differ(found.len())
-        );
+        let mut told = differ(found.len());
+        if found.iter().any(Difference::is_missing) {
+            told += "; those stored less are missing";
+        }
+        if !found.iter().all(Difference::is_missing) {
+            told += &format!(
+                "; those stored more came from elsewhere. If the project is to have others, too, leave them out with:\n  {} \
+                 --allow-more",
+                given.command("import reconcile", &["json"])
+            );
+        }
+        bail!(told);
     }
     Ok(())
 }
@@ -154,12 +173,7 @@ fn differ(count: usize) -> String {
     }
 }
 
-/// The source's own count: of the dry run if there was one, else of the import.
-fn source(progress: &Progress, checked: Option<&Tally>) -> u64 {
-    checked.map_or_else(|| progress.sum.made.total(), Tally::total)
-}
-
-fn checked(path: &std::path::Path) -> Option<Tally> {
+fn checked(path: &Path) -> Option<Tally> {
     let text = std::fs::read_to_string(path).ok()?;
     let findings: Findings = serde_json::from_str(&text).ok()?;
     Some(findings.events)
@@ -189,8 +203,13 @@ fn tell(
     let rejected: u64 = sum.rejected.values().sum();
     crate::print(&format!(
         "Source            {}{}\nAccepted          {}{}\nRejected          {}\nStored            {}",
-        counted(source(progress, checked), "event"),
-        if checked.is_some() { " (by check)" } else { "" },
+        counted(sum.made.total(), "event"),
+        match checked.map(Tally::total) {
+            Some(count) if count != sum.made.total() => format!(
+                ", where the last `import check` here counted {count}: of other files, of a part of them, by another mapping, or before rejects were mended"
+            ),
+            _ => String::new(),
+        },
         sum.accepted.total(),
         match sum.generated.total() {
             0 => String::new(),
@@ -247,7 +266,7 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
         let progress = Journal::read(&folder.journal())?;
         // One that the server let nothing of in brought nothing that could be compared.
         if !progress.files.is_empty() {
-            loads.push((folder.name(), progress));
+            loads.push((folder, progress));
         }
     }
     let different = loads.windows(2).map(|pair| match pair {
@@ -258,18 +277,22 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
     if arguments.common.json {
         let list: Vec<_> = loads
             .iter()
-            .map(|(key, progress)| json!({ "project_key": key, "sum": progress.sum }))
+            .map(|(folder, progress)| json!({ "project_key": folder.name(), "sum": progress.sum }))
             .collect();
         let result = json!({ "loads": list, "different_counts": different });
-        crate::print(&json!({ "stage": "report", "result": result }).to_string());
+        crate::print_json(&json!({ "stage": "report", "result": result }).to_string());
         return Ok(());
     }
-    let rows = loads.iter().map(|(key, progress)| {
+    let rows = loads.iter().map(|(folder, progress)| {
         let sum = &progress.sum;
-        let done = progress.files.values().filter(|file| file.is_end).count();
+        // Rejects that were sent again are in the journal as well.
+        let resending = folder.resending();
+        let is_source = |name: &str| Path::new(name).file_name() != resending.file_name();
+        let files = progress.files.iter().filter(|(name, _)| is_source(name));
+        let done = files.clone().filter(|(_, file)| file.is_end).count();
         [
-            key.clone(),
-            format!("{done}/{}", progress.files.len()),
+            folder.name(),
+            format!("{done}/{}", files.count()),
             sum.records.to_string(),
             sum.accepted.total().to_string(),
             sum.skipped.to_string(),

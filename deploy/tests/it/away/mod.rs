@@ -12,7 +12,7 @@
 //! figures to what is promised.
 
 mod faults;
-mod front;
+pub mod front;
 mod outage;
 mod poison;
 mod real;

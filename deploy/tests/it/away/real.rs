@@ -2,6 +2,7 @@
 
 use super::stand::{Load, PASSWORD, Stand, assert_all_acknowledged, fault_length};
 use crate::server::eventually;
+use serde_json::json;
 
 /// Events due per second.
 const RATE: f64 = 2_000.0;
@@ -83,6 +84,51 @@ fn no_fault_of_the_engine_itself_loses_or_doubles_an_event() {
     }
     assert_all_acknowledged(&load.end());
     stand.assert_exactly_once("millrace.events");
+}
+
+#[test]
+fn events_ship_while_updates_of_persons_are_refused() {
+    const UPDATES: u32 = 8;
+    let stand = Stand::start(&[]);
+    let load = Load::start(stand.plan(RATE));
+    stand.until_shipping();
+    let alter = |what: &str| {
+        stand
+            .engine
+            .query(&format!("ALTER TABLE millrace.person_updates {what}"))
+    };
+    let updates = || {
+        stand
+            .engine
+            .query("SELECT count() FROM millrace.person_updates")
+    };
+    let events = || stand.metric("millrace_insert_rows_total", "table=\"events\"");
+    alter("RENAME COLUMN person_unset TO other");
+    let retries = stand.retries();
+    // More inserts than a lane has places, if each had one of its own.
+    for number in 0..UPDATES {
+        let before = events();
+        let event = json!({
+            "event": "$set", "distinct_id": format!("user-{number}"),
+            "properties": {"$set": {"number": number}},
+        });
+        stand.server.capture(&json!([event]));
+        eventually("events beside an update", || {
+            (events() > before).then_some(())
+        });
+    }
+    stand.until_retries(retries, RETRIES);
+    std::thread::sleep(fault_length());
+    let before = events();
+    eventually("events of two seconds while updates are refused", || {
+        (events() > before + 2.0 * RATE).then_some(())
+    });
+    assert_eq!(updates(), "0", "nothing was refused");
+    alter("RENAME COLUMN other TO person_unset");
+    eventually("the updates", || {
+        (updates() == UPDATES.to_string()).then_some(())
+    });
+    assert_all_acknowledged(&load.end());
 }
 
 #[test]

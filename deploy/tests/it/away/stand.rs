@@ -17,6 +17,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// Events due per second while faults are done.
+pub const RATE: f64 = 2_000.0;
+/// Events acknowledged under each fault, at least.
+pub const FAULT_EVENTS: u64 = 400;
 const USER: &str = "millrace";
 /// What the server logs in with.
 pub const PASSWORD: &str = "right";
@@ -60,12 +64,18 @@ pub struct Load {
 
 impl Engine {
     pub fn start(dir: &Path, password: &str) -> Self {
+        Self::start_with(dir, password, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(dir: &Path, password: &str, args: &[&str]) -> Self {
         let mut child = millrace()
             .arg("clickhouse")
             .arg("--data-dir")
             .arg(dir)
             .args(["--clickhouse-addr", "127.0.0.1:0"])
             .args(["--clickhouse-password", password])
+            .args(args)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -249,6 +259,23 @@ impl Stand {
         let stored = || self.metric("millrace_inserts_total", "lane=\"live\"");
         let before = stored();
         eventually("shipping", || (stored() > before).then_some(()));
+    }
+
+    /// Has a fault done under load until it has struck so many times, and waits until inserts are stored again.
+    pub fn endure(&self, load: &Load, rule: &str, strikes: u64) {
+        let (before, retries) = (self.proxy.counts().faults, self.retries());
+        self.proxy.set(rule.parse().unwrap());
+        load.until_acknowledged(FAULT_EVENTS);
+        if rule == "down" {
+            self.until_retries(retries, strikes);
+        } else {
+            eventually(rule, || {
+                (self.proxy.counts().faults >= before + strikes).then_some(())
+            });
+        }
+        std::thread::sleep(fault_length());
+        self.proxy.lift();
+        self.until_shipping();
     }
 
     /// Sends 100 events of which the table refuses one, that of `user-17`, and waits for the others.

@@ -2,20 +2,17 @@
 //! trusted gets none of them until somebody has mended that.
 
 use super::front::{Authority, Front};
-use super::stand::{Engine, Load, PASSWORD, Stand, assert_all_acknowledged};
+use super::stand::{Engine, Load, PASSWORD, RATE, Stand, assert_all_acknowledged};
 use super::unusable::{Told, ingest};
-use crate::server::{eventually, run};
+use crate::server::{LAST_TABLE, eventually, run};
 use millrace_load::proxy::Proxy;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Output;
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 
-/// Events due per second.
-const RATE: f64 = 2_000.0;
-/// Events acknowledged under each fault, at least.
-const EVENTS: u64 = 400;
 /// What is done behind TLS, and how many times.
 const FAULTS: [(&str, u64); 5] = [
     ("answer=502", 4),
@@ -41,14 +38,7 @@ fn through_tls_too_no_fault_loses_or_doubles_an_event() {
     let mut front = front.unwrap();
     let load = Load::start(stand.plan(RATE));
     for (rule, strikes) in FAULTS {
-        let before = stand.proxy.counts().faults;
-        stand.proxy.set(rule.parse().unwrap());
-        load.until_acknowledged(EVENTS);
-        eventually(rule, || {
-            (stand.proxy.counts().faults >= before + strikes).then_some(())
-        });
-        stand.proxy.lift();
-        stand.until_shipping();
+        stand.endure(&load, rule, strikes);
     }
     for _ in 0..KILLS {
         // An insert has begun by then, as more than one is always on its way.
@@ -220,45 +210,77 @@ fn the_systems_authorities_count_where_no_file_is_named_and_commands_go_by_the_s
     let server = crate::server::Server::start_command(&mut command, &data_dir);
     server.capture(&json!([{"event": "e", "distinct_id": "d"}, {"distinct_id": "no name"}]));
     eventually("both events", || {
-        let there = engine.query("EXISTS millrace.rejected_events") == "1";
+        let there = engine.query(&format!("EXISTS millrace.{LAST_TABLE}")) == "1";
         let counts = || {
             engine.query("SELECT count() FROM millrace.events")
                 + &engine.query("SELECT count() FROM millrace.rejected_events")
         };
         (there && counts() == "11").then_some(())
     });
-    let folder = data_dir.to_str().unwrap();
-    let ca_file = authority.file();
-    let common = [
-        "--data-dir",
-        folder,
-        "--clickhouse-user",
-        "millrace",
-        "--clickhouse-password",
-        PASSWORD,
-    ];
-    let trusting = [
-        "--clickhouse-url",
-        &url,
-        "--clickhouse-ca-file",
-        ca_file.to_str().unwrap(),
-    ];
-    for command in [&["rejected", "list"][..], &["migrate"], &["purge"]] {
-        let output = run(&[command, &trusting, &common].concat());
-        assert!(output.status.success(), "{command:?}: {output:?}");
-    }
+    let common = ["--data-dir", data_dir.to_str().unwrap()];
+    let common = [&common[..], &AS_USER].concat();
+    by_trust(&url, &authority, |by, is_trusted| {
+        for command in [&["rejected", "list"][..], &["migrate"], &["purge"]] {
+            let output = run(&[command, by, &common].concat());
+            assert_told(&output, is_trusted);
+        }
+    });
+}
+
+const AS_USER: [&str; 4] = [
+    "--clickhouse-user",
+    "millrace",
+    "--clickhouse-password",
+    PASSWORD,
+];
+
+/// Does something with the arguments of a ClickHouse by TLS, once trusting its authority and once another one.
+fn by_trust(url: &str, authority: &Authority, mut check: impl FnMut(&[&str], bool)) {
     let another = Authority::new("another");
-    let stranger = another.file();
-    let doubting = [
-        "--clickhouse-url",
-        &url,
-        "--clickhouse-ca-file",
-        stranger.to_str().unwrap(),
-    ];
-    for command in [&["rejected", "list"][..], &["migrate"], &["purge"]] {
-        let output = run(&[command, &doubting, &common].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{command:?}");
-        assert!(said.contains("clickhouse_ca_file"), "{command:?}: {said}");
+    for (authority, is_trusted) in [(authority, true), (&another, false)] {
+        let ca_file = authority.file();
+        let ca_file = ca_file.to_str().unwrap();
+        let by = ["--clickhouse-url", url, "--clickhouse-ca-file", ca_file];
+        check(&by, is_trusted);
     }
+}
+
+/// A command that went well where ClickHouse is trusted, and said what is wrong where it is not.
+fn assert_told(output: &Output, is_trusted: bool) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), is_trusted, "{output:?}");
+    assert!(is_trusted || said.contains("clickhouse_ca_file"), "{said}");
+}
+
+#[test]
+fn an_import_is_reconciled_by_tls_with_an_authority_of_ones_own_and_backups_are_refused() {
+    let (authority, dir) = (Authority::new("ours"), TempDir::new().unwrap());
+    let engine = Engine::start(&dir.path().join("engine"), PASSWORD);
+    let front = Front::start(authority.certificate("localhost"), engine.address());
+    let args = front.args(&authority.file());
+    let data_dir = dir.path().join("ingest");
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let server = ingest(&data_dir, &args);
+    let event = r#"{"event":"a","distinct_id":"b","timestamp":"2024-01-05"}"#;
+    std::fs::write(dir.path().join("events.ndjson"), event).unwrap();
+    let command = |args: &[&str]| {
+        let mut command = crate::server::millrace();
+        command.current_dir(&dir).args(args).arg("--data-dir");
+        command.arg(&data_dir).output().unwrap()
+    };
+    assert_told(&command(&["import", "load", "events.ndjson"]), true);
+    by_trust(&front.url("https"), &authority, |by, is_trusted| {
+        let asked = [&["import", "reconcile"][..], by, &AS_USER].concat();
+        let output = command(&asked);
+        assert_told(&output, is_trusted);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said.contains("Every day and event"), is_trusted, "{said}");
+        // A backup is of the embedded engine alone, whoever is trusted; and nothing is made for it.
+        let output = command(&[&["backup", "copy"][..], by, &AS_USER].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("for the embedded ClickHouse"), "{said}");
+        assert!(!dir.path().join("copy").exists());
+    });
+    assert!(server.stop().success());
 }

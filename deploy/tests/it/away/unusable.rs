@@ -128,7 +128,7 @@ impl Told {
 
 /// What ClickHouse or something before it does, what is to be read, and whether somebody must mend
 /// it: the rest may mend itself.
-const CASES: [(&str, &str, bool); 6] = [
+const CASES: [(&str, &str, bool); 8] = [
     (
         "answer=403:516",
         "set clickhouse_user and clickhouse_password",
@@ -138,7 +138,13 @@ const CASES: [(&str, &str, bool); 6] = [
     ("with=readonly=1", "read only", true),
     ("answer=404:81", "lacks the database millrace", true),
     ("down", "does not answer; check clickhouse_url", false),
-    ("answer=502", "does not answer; check clickhouse_url", false),
+    (
+        "answer=502",
+        "is not ClickHouse; check the address, port and path",
+        false,
+    ),
+    ("answer=404", "404", false),
+    ("answer=200", "X-ClickHouse-Query-Id is missing", false),
 ];
 
 #[test]

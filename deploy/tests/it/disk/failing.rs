@@ -62,6 +62,8 @@ struct Client {
     run: u32,
     ledger: LedgerWriter,
     sent: u32,
+    /// What was said last.
+    told: String,
 }
 
 impl Client {
@@ -74,6 +76,7 @@ impl Client {
             run,
             ledger: LedgerWriter::begin(&stand.ledger(), run, 1).unwrap(),
             sent: 0,
+            told: String::new(),
         }
     }
 
@@ -89,10 +92,13 @@ impl Client {
         let event: Value =
             json!({"event": "e", "distinct_id": "me", "uuid": uuid.to_uuid().to_string()});
         let body = json!({"api_key": self.key, "batch": [event]});
-        let Ok(answer) = self.agent.post(&self.url).send(body.to_string()) else {
+        self.told.clear();
+        let Ok(mut answer) = self.agent.post(&self.url).send(body.to_string()) else {
             return 0;
         };
         let status = answer.status().as_u16();
+        // A body that breaks off with the process says nothing.
+        self.told = answer.body_mut().read_to_string().unwrap_or_default();
         if status == 200 {
             self.ledger.acknowledged(0, batch, 1).unwrap();
         }
@@ -136,6 +142,9 @@ fn fail_once(stand: &mut Stand, run: u32, fault: Fault, is_first_segment: bool) 
     }
     let status = client.post();
     assert!([0, 503].contains(&status), "{fault:?}: {status}");
+    // The next start decides what there is of it.
+    let says_nothing_is_stored = client.told.contains("Nothing was stored");
+    assert!(!says_nothing_is_stored, "{fault:?}: {}", client.told);
     let started = Instant::now();
     // Nothing that comes later is acknowledged either, until nobody answers.
     loop {

@@ -4,12 +4,14 @@ mod bombs;
 mod fetched;
 mod guide;
 mod killed;
+mod months;
 mod objects;
 mod odd_keys;
 mod shared_devices;
 mod stages;
 mod stores;
 mod wire;
+mod words;
 
 use crate::server::{Server, millrace, run};
 use serde_json::Value;

@@ -47,6 +47,49 @@ fn mixpanel(time: u32, id: &str, before: &str) -> String {
     format!("{record}\n")
 }
 
+/// An event of Original ID Merge, which joins two ids of a cluster that has a canonical one.
+fn merging(time: u32, event: &str, canonical: &str, sent: &str, ids: &Value) -> String {
+    let mut record = json!({"event": event, "properties": {"time": time, "distinct_id": canonical,
+        "$distinct_id_before_identity": sent, "$insert_id": format!("{event} {time}")}});
+    let properties = record["properties"].as_object_mut().unwrap();
+    properties.extend(ids.as_object().unwrap().clone());
+    format!("{record}\n")
+}
+
+/// Olga, whose canonical id is that of her first device, and Otto, who was on her second one after her and whose canonical
+/// id is that of a third. The earlier file was exported before their ids were merged.
+fn original_id_merge() -> [String; 2] {
+    let identify = |time, canonical, user: &str, device: &str| {
+        let ids = json!({"$identified_id": user, "$anon_id": device});
+        merging(time, "$identify", canonical, user, &ids)
+    };
+    [
+        [
+            mixpanel(1_704_441_600, "O-1", "O-1"),
+            mixpanel(1_704_441_601, "O-2", "O-2"),
+            mixpanel(1_704_441_602, "olga", "olga"),
+            mixpanel(1_704_441_603, "otto", "otto"),
+            mixpanel(1_704_441_604, "otto@x.example", "otto@x.example"),
+        ]
+        .concat(),
+        [
+            identify(1_704_445_200, "O-1", "olga", "O-1"),
+            identify(1_704_445_201, "O-1", "olga", "O-2"),
+            mixpanel(1_704_445_202, "O-1", "olga"),
+            identify(1_704_445_203, "O-3", "otto", "O-2"),
+            merging(
+                1_704_445_204,
+                "$merge",
+                "O-3",
+                "otto",
+                &json!({"$distinct_ids": ["otto", "otto@x.example"]}),
+            ),
+            mixpanel(1_704_445_205, "O-3", "otto@x.example"),
+        ]
+        .concat(),
+    ]
+}
+
 fn archives() -> Vec<Archive> {
     vec![
         Archive {
@@ -58,6 +101,8 @@ fn archives() -> Vec<Archive> {
                 amplitude("09:00:00", Some("alice"), "d1"),
                 amplitude("10:00:00", Some("u1"), "d2"),
                 amplitude("10:01:00", Some("u2"), "d3"),
+                // A device that is called as its user is.
+                amplitude("10:02:00", Some("u6"), "u6"),
             ]
             .concat(),
             late: [
@@ -67,6 +112,7 @@ fn archives() -> Vec<Archive> {
                 amplitude("12:01:00", Some("u4"), "d3"),
                 amplitude("11:00:00", Some("u5"), "d2"),
                 amplitude("12:02:00", Some("u5"), "d3"),
+                amplitude("12:03:00", Some("u7"), "u6"),
             ]
             .concat(),
         },
@@ -90,15 +136,14 @@ fn archives() -> Vec<Archive> {
         },
         Archive {
             format: "mixpanel",
-            early: mixpanel(1_704_441_600, "324172", "$device:1"),
-            late: mixpanel(1_704_445_200, "324172", "324172"),
+            early: mixpanel(1_704_441_600, "324172", "$device:1") + &original_id_merge()[0],
+            late: mixpanel(1_704_445_200, "324172", "324172") + &original_id_merge()[1],
         },
     ]
 }
 
 /// The ids of each person.
-const PERSONS: &str =
-    "324172\nalice d1\nbrowser sam\nd2 u1\nd3 u2\nerik\ngil visitor-7\ngus\nsue\nu3\nu4\nu5";
+const PERSONS: &str = "324172\nO-1 O-2 olga\nO-3 otto otto@x.example\nalice d1\nbrowser sam\nd2 u1\nd3 u2\nerik\ngil visitor-7\ngus\nsue\nu3\nu4\nu5\nu6\nu7";
 
 fn persons(team: &str) -> String {
     format!(
@@ -159,7 +204,7 @@ fn users_of_one_device_stay_apart_whatever_order_files_are_read_in() {
             }
         }
         stand.server.wait_for(&persons(team), PERSONS);
-        let expected = "erik\td1\ngus\tvisitor-7\nsue\tbrowser\nu3\td2\nu4\td3\nu5\td2\nu5\td3";
+        let expected = "O-3\tO-2\nerik\td1\ngus\tvisitor-7\nsue\tbrowser\nu3\td2\nu4\td3\nu5\td2\nu5\td3\nu7\tu6";
         assert_eq!(stand.server.query(&refused(team)), expected, "{order:?}");
     }
     // What was imported is imported again, and users come live.

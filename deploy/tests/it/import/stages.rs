@@ -10,7 +10,7 @@ const BAD: &str = "{\"event\":\"nobody's\",\"timestamp\":\"2024-01-05\"}\n\
     {\"event\":\"broken\",\"distinct_id\":\"a\",\"timestamp\":\"2024-01-05\",\"properties\":{\"a\":tru}}\n\
     {\"event\":\"never\",\"distinct_id\":\"a\"}\nnonsense\n";
 
-fn rejects(stand: &Stand) -> String {
+pub fn rejects(stand: &Stand) -> String {
     let key = stand.server.credential("project_api_key");
     format!("millrace-import/loads/{key}/rejects.ndjson")
 }

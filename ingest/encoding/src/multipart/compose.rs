@@ -1,11 +1,13 @@
 //! One event of its parts: text is put beside text, so that all of it stays as it was sent.
 
+use super::members::{Event, Members};
 use super::{Part, refused, shown};
-use crate::DecodeError;
+use crate::UnwrapError;
+use crate::unwrap::Encoded;
 use http::StatusCode;
 use millrace_parse::{ApiError, ErrorType};
-use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 use std::io::{Error, ErrorKind, Write};
 
 const PROPERTIES: &str = "event.properties";
@@ -18,14 +20,8 @@ pub(super) struct Parts {
     blobs: Vec<Part>,
 }
 
-/// What of an event says where its properties are.
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow)]
-    properties: Option<&'a RawValue>,
-}
-
 /// An event's text, and what is put into it.
+#[derive(Default)]
 struct Layout<'a> {
     /// The members before the properties.
     before: &'a str,
@@ -64,34 +60,40 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes the event's JSON.
+    /// Writes the event's JSON, with the key that the head had.
     pub(super) fn compose(
         &self,
         key: Option<&str>,
         out: &mut Vec<u8>,
         bytes_max: usize,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), UnwrapError> {
         let event = self.event.as_ref();
         let event = event.ok_or_else(|| refused("There is no part `event`.".to_owned()))?;
-        let layout = self.layout(Members::of(event)?)?;
+        let members = object(event)?;
+        let mut layout = Layout {
+            before: members.text,
+            ..Layout::default()
+        };
+        if key.is_some() || self.properties.is_some() || !self.blobs.is_empty() {
+            let event = Event::of(members).map_err(|error| not_json("event", &error))?;
+            event.check_key(key)?;
+            self.lay_out(members, event.properties, &mut layout)?;
+        }
         let mut out = Bounded { out, bytes_max };
         let written = self.write(key, &layout, &mut out);
-        written.map_err(|_| DecodeError::TooLarge.into())
+        written.map_err(|_| UnwrapError::TooLarge(Encoded::default()))
     }
 
-    fn layout<'a>(&'a self, event: Members<'a>) -> Result<Layout<'a>, ApiError> {
-        let mut layout = Layout {
-            before: event.text,
-            name: "",
-            properties: None,
-            after: "",
-        };
+    fn lay_out<'a>(
+        &'a self,
+        event: Members<'a>,
+        embedded: Option<&'a RawValue>,
+        layout: &mut Layout<'a>,
+    ) -> Result<(), ApiError> {
         if self.properties.is_none() && self.blobs.is_empty() {
-            return Ok(layout);
+            return Ok(());
         }
-        let embedded = serde_json::from_str::<Event<'_>>(event.whole);
-        let embedded = embedded.map_err(|error| not_json("event", &error))?;
-        let properties = match (embedded.properties, &self.properties) {
+        let properties = match (embedded, &self.properties) {
             (Some(_), Some(_)) => {
                 return Err(refused(
                     "The properties are in the part `event` and in `event.properties`. Send them once."
@@ -111,11 +113,30 @@ impl Parts {
                 } else {
                     ",\"properties\":"
                 };
-                part.as_ref().map_or(Ok(Members::NONE), Members::of)?
+                part.as_ref().map_or(Ok(Members::NONE), object)?
             }
         };
+        self.check_names(properties)?;
         layout.properties = Some(properties);
-        Ok(layout)
+        Ok(())
+    }
+
+    /// Refuses a property that is a part of its own and among the others, too: one would hide the other.
+    fn check_names(&self, properties: Members<'_>) -> Result<(), ApiError> {
+        if self.blobs.is_empty() {
+            return Ok(());
+        }
+        let parts = self.blobs.iter();
+        let parts = parts.filter_map(|blob| Some((property(&blob.name)?.as_bytes(), &*blob.name)));
+        let parts: HashMap<_, _> = parts.collect();
+        let mut found = None;
+        let read = properties.for_each(|name, _| found = found.or(parts.get(name).copied()));
+        read.map_err(|error| not_json(PROPERTIES, &error))?;
+        found.map_or(Ok(()), |name| {
+            let shown = shown(name);
+            let detail = format!("The properties have what the part `{shown}` is. Send it once.");
+            Err(refused(detail).at(shown))
+        })
     }
 
     fn write(
@@ -124,18 +145,18 @@ impl Parts {
         layout: &Layout<'_>,
         out: &mut Bounded<'_>,
     ) -> Result<(), Error> {
-        out.write_all(b"{")?;
-        if let Some(key) = key {
-            out.write_all(b"\"api_key\":")?;
-            serde_json::to_writer(&mut *out, key)?;
-            let is_last = layout.before.trim().is_empty() && layout.name.is_empty();
-            write!(out, "{}", if is_last { "" } else { "," })?;
-        }
-        write!(out, "{}{}", layout.before, layout.name)?;
+        write!(out, "{{{}{}", layout.before, layout.name)?;
         if let Some(properties) = &layout.properties {
             self.write_properties(properties, out)?;
         }
-        write!(out, "{}}}", layout.after)
+        out.write_all(layout.after.as_bytes())?;
+        // Behind all others, so that it is the one that counts.
+        if let Some(key) = key {
+            let is_only = layout.before.trim().is_empty() && layout.name.is_empty();
+            write!(out, "{}\"api_key\":", if is_only { "" } else { "," })?;
+            serde_json::to_writer(&mut *out, key)?;
+        }
+        out.write_all(b"}")
     }
 
     fn write_properties(
@@ -168,48 +189,12 @@ fn property(name: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// A JSON object's text.
-#[derive(Clone, Copy)]
-struct Members<'a> {
-    whole: &'a str,
-    /// Without its braces.
-    text: &'a str,
-}
-
-impl<'a> Members<'a> {
-    const NONE: Self = Self {
-        whole: "{}",
-        text: "",
-    };
-
-    /// The members of a part that must be an object.
-    fn of(part: &'a Part) -> Result<Self, ApiError> {
-        let raw: &RawValue =
-            serde_json::from_str(&part.text).map_err(|error| not_json(&part.name, &error))?;
-        Self::within(raw)
-            .ok_or_else(|| refused(format!("The part `{}` must be a JSON object.", part.name)))
-    }
-
-    fn within(raw: &'a RawValue) -> Option<Self> {
-        let whole = raw.get();
-        let text = whole.strip_prefix('{')?.strip_suffix('}')?;
-        Some(Self { whole, text })
-    }
-
-    fn is_empty(self) -> bool {
-        self.text.trim().is_empty()
-    }
-
-    /// The members before and behind a value of theirs, which is a piece of the text.
-    fn around(self, value: &str) -> (&'a str, &'a str) {
-        let at = value
-            .as_ptr()
-            .addr()
-            .saturating_sub(self.text.as_ptr().addr());
-        let before = self.text.get(..at).unwrap_or_default();
-        let after = self.text.get(at + value.len()..).unwrap_or_default();
-        (before, after)
-    }
+/// The members of a part that must be an object.
+fn object(part: &Part) -> Result<Members<'_>, ApiError> {
+    let raw: &RawValue =
+        serde_json::from_str(&part.text).map_err(|error| not_json(&part.name, &error))?;
+    Members::within(raw)
+        .ok_or_else(|| refused(format!("The part `{}` must be a JSON object.", part.name)))
 }
 
 /// A buffer that takes no more than it may.
@@ -233,7 +218,8 @@ impl Write for Bounded<'_> {
 }
 
 fn twice(name: &str) -> ApiError {
-    refused(format!("The part `{}` was sent twice.", shown(name)))
+    let shown = shown(name);
+    refused(format!("The part `{shown}` was sent twice. Send it once.")).at(shown)
 }
 
 fn not_json(name: &str, error: &serde_json::Error) -> ApiError {

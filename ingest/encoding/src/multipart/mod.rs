@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `event` | the event, a JSON object |
 //! | `event.properties` | its properties, a JSON object, unless they are in `event` |
-//! | `event.properties.<name>` | one of them: a value, if it is JSON and its type says so, else a text |
+//! | `event.properties.<name>` | one of them, and nowhere else: a value, if it is JSON and its type says so, else a text |
 //!
 //! A part may be compressed, and says so in a `Content-Encoding` of its own. All parts together, as
-//! sent, decoded or written into the event, have the room that [`Unwrapper::bytes_max`] is; past it the
+//! sent, decoded or written into the event, have the room that [`Unwrapper::room`] is; past it the
 //! event is too large.
 
 mod compose;
+mod members;
 
-use crate::{DecodeError, Encoding, Hints, Unwrapper, Whole};
+use crate::decoder::invalid_encoding;
+use crate::unwrap::Encoded;
+use crate::{DecodeError, Encoding, Hints, Room, UnwrapError, Unwrapper, Whole};
 use bytes::Bytes;
 use compose::Parts;
 use futures_util::FutureExt;
@@ -71,48 +74,40 @@ impl Unwrapper<'_> {
     ///
     /// # Errors
     ///
-    /// 400 for what is malformed, not expected or grows too large, 415 for an encoding that we do not
-    /// take.
+    /// 400 for what is malformed or not expected, 415 for an encoding that we do not take, and what
+    /// grows too large.
     pub fn parts(
         self,
-        sent: Whole,
+        sent: &[u8],
         hints: Hints,
         boundary: Boundary,
         key: Option<&str>,
-    ) -> Result<Whole, ApiError> {
-        let body = self.body(sent, hints);
-        let json = body.and_then(|body| self.event(body, boundary, key));
-        json.map_err(|error| match error.status {
-            StatusCode::PAYLOAD_TOO_LARGE => ApiError::invalid(
-                "event_too_large",
-                "The event is larger than one event may be, with all its parts. Send less with it.",
-            ),
-            _ => error,
-        })
-    }
-
-    fn event(self, body: Whole, boundary: Boundary, key: Option<&str>) -> Result<Whole, ApiError> {
-        if body.is_empty() {
-            return Err(Self::empty_body());
-        }
-        let body = match body {
-            Whole::Frame(bytes) => bytes,
-            Whole::Buffer(bytes) => Bytes::from(bytes),
+    ) -> Result<Whole, UnwrapError> {
+        let body = match self.body(sent, hints)? {
+            None if sent.len() > self.room.bytes_max => {
+                return Err(UnwrapError::TooLarge(Encoded::default()));
+            }
+            None => Bytes::copy_from_slice(sent),
+            Some(Whole::Frame(bytes)) => bytes,
+            Some(Whole::Buffer(bytes)) => Bytes::from(bytes),
         };
-        let cut_short = || Err(malformed("it ends within a part"));
+        if body.is_empty() {
+            return Err(Self::empty_body().into());
+        }
+        let cut_short = || Err(malformed("it ends within a part").into());
         // All bytes are there, so that nothing is ever waited for.
         let read = self.read_parts(body, boundary).now_or_never();
         let parts = read.unwrap_or_else(cut_short)?;
         let mut json = self.buffers.take();
-        parts.compose(key, &mut json, self.bytes_max)?;
+        parts.compose(key, &mut json, self.room.bytes_max)?;
         Ok(Whole::Buffer(json))
     }
 
-    async fn read_parts(self, body: Bytes, boundary: Boundary) -> Result<Parts, ApiError> {
+    async fn read_parts(self, body: Bytes, boundary: Boundary) -> Result<Parts, UnwrapError> {
         let whole = stream::once(ready(Ok::<_, Infallible>(body)));
         let mut multipart = Multipart::new(whole, boundary.0);
         let mut parts = Parts::default();
-        let mut room = self.bytes_max;
+        let mut room = self.room;
         let mut count = 0;
         while let Some(field) = multipart
             .next_field()
@@ -121,16 +116,16 @@ impl Unwrapper<'_> {
         {
             count += 1;
             if count > PARTS_MAX {
-                return Err(refused(format!("A body has at most {PARTS_MAX} parts.")));
+                return Err(refused(format!("A body has at most {PARTS_MAX} parts.")).into());
             }
             let part = self.read_part(field, room).await?;
-            room = room.saturating_sub(part.text.len());
+            room = room.at_most(room.bytes_max.saturating_sub(part.text.len()));
             parts.add(part)?;
         }
         Ok(parts)
     }
 
-    async fn read_part(self, field: Field<'_>, bytes_max: usize) -> Result<Part, ApiError> {
+    async fn read_part(self, field: Field<'_>, room: Room) -> Result<Part, UnwrapError> {
         let name = field.name().unwrap_or_default().to_owned();
         let is_json = field.content_type().is_some_and(|mime| {
             mime.subtype() == "json" || mime.suffix().is_some_and(|it| it == "json")
@@ -143,11 +138,15 @@ impl Unwrapper<'_> {
         } else {
             let mut decoded = Vec::new();
             let mut decoder = self.decoder.borrow_mut();
-            decoder.decode(encoding, &sent, &mut decoded, bytes_max)?;
+            let done = decoder.decode(encoding, &sent, &mut decoded, room.of(encoding));
+            done.map_err(|error| match error {
+                DecodeError::Broken(detail) => invalid_encoding(detail).into(),
+                DecodeError::TooLarge => UnwrapError::TooLarge(Encoded::default()),
+            })?;
             decoded
         };
-        if bytes.len() > bytes_max {
-            return Err(DecodeError::TooLarge.into());
+        if bytes.len() > room.bytes_max {
+            return Err(UnwrapError::TooLarge(Encoded::default()));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();

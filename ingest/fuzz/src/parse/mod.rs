@@ -7,6 +7,7 @@ mod rows;
 use millrace_parse::{Facts, KeyLookup, Limits, ParseError, Parsed, Parser, Project, Protocol};
 use millrace_rows::{Micros, TeamId};
 use std::cell::RefCell;
+use std::sync::LazyLock;
 use uuid::Uuid;
 
 /// 2026-11-20T15:38:18.100Z
@@ -14,6 +15,21 @@ const NOW: Micros = Micros(1_795_189_098_100_000);
 const TEAM: TeamId = TeamId(42);
 /// What a text that is not JSON is refused for.
 const UNREADABLE: [&str; 3] = ["invalid_json", "invalid_utf8", "json_too_deep"];
+
+/// Bytes that the longest head of a request leaves for one header.
+const HEADER_BYTES: usize = 60 << 10;
+/// Bytes of rows for each byte of a body: an event and what it says of a person or a group, or a
+/// refused event beside them, each with some of its texts escaped.
+const ROW_BYTES_PER_BYTE: usize = 6;
+/// Bytes of rows for each event, whatever the request's head says: ids, times, and what is spliced in.
+const ROW_BYTES_PER_EVENT: usize = 1 << 10;
+
+/// Headers that name the SDK: a real one, and two as long as a head may be, one of which doubles when it
+/// is written as JSON.
+static SDK_INFO: LazyLock<[String; 3]> = LazyLock::new(|| {
+    let long = |letter: &str| format!("{0}/{0}", letter.repeat(HEADER_BYTES / 2));
+    ["posthog-python/7.91.1".to_owned(), long("a"), long("\"")]
+});
 
 thread_local! {
     static PARSERS: RefCell<[Parser; 2]> =
@@ -36,6 +52,7 @@ pub fn parse(data: &[u8]) {
         let other = portable.parse(body, &facts, &mut find);
         assert_same(&result, &other);
         check(body, &facts, &result);
+        check_bytes(body, &result);
         for (parser, result) in [(parser, result), (portable, other)] {
             if let Ok(parsed) = result {
                 let groups = parsed.batch.groups.into_iter();
@@ -45,7 +62,7 @@ pub fn parse(data: &[u8]) {
     });
 }
 
-fn facts(choice: u8) -> Facts<'static> {
+pub(crate) fn facts(choice: u8) -> Facts<'static> {
     let has = |bit: u32| choice >> bit & 1 == 1;
     let small = Limits {
         event_bytes_max: 300,
@@ -67,11 +84,16 @@ fn facts(choice: u8) -> Facts<'static> {
             true => Protocol::V1 {
                 key: "k",
                 sent_at: None,
-                sdk_info: has(6).then_some("posthog-python/7.91.1"),
+                sdk_info: sdk_info(choice >> 6),
             },
         },
         limits: if has(4) { small } else { Limits::default() },
     }
+}
+
+fn sdk_info(choice: u8) -> Option<&'static str> {
+    let nth = usize::from(choice).checked_sub(1)?;
+    SDK_INFO.get(nth).map(String::as_str)
 }
 
 fn find(_: &str) -> KeyLookup {
@@ -97,6 +119,19 @@ fn assert_same(one: &Result<Parsed, ParseError>, other: &Result<Parsed, ParseErr
         (Err(one), Err(other)) => assert_eq!(one, other),
         (one, other) => panic!("AVX-512 {one:?}, portable {other:?}"),
     }
+}
+
+/// Holds what is stored to a multiple of what was sent.
+fn check_bytes(body: &[u8], result: &Result<Parsed, ParseError>) {
+    let Ok(parsed) = result else { return };
+    let events = (parsed.accepted + parsed.report.rejected_count) as usize;
+    let allowed = body.len() * ROW_BYTES_PER_BYTE + events * ROW_BYTES_PER_EVENT;
+    let bytes = parsed.batch.bytes();
+    assert!(
+        bytes <= allowed,
+        "{bytes} bytes of rows for {} bytes and {events} events",
+        body.len()
+    );
 }
 
 fn check(body: &[u8], facts: &Facts<'_>, result: &Result<Parsed, ParseError>) {

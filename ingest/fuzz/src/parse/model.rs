@@ -122,6 +122,9 @@ impl<'a> Request<'a> {
         if events.len() > facts.limits.events_max {
             return Err("too_many_events");
         }
+        if events.len() > (body.len() / 24).max(1_000) {
+            return Err("body_too_complex");
+        }
         let historical = match root.given("historical_migration").map(kind) {
             None | Some(Kind::False) => facts.historical_query,
             Some(Kind::True) => true,

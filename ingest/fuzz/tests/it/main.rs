@@ -10,4 +10,5 @@
     reason = "tests"
 )]
 
+mod climb;
 mod short;

@@ -6,7 +6,7 @@ use std::path::Path;
 /// Changed inputs per target, unless `MILLRACE_FUZZ_RUNS` says otherwise.
 const RUNS: u64 = 20_000;
 
-fn corpus(name: &str) -> Vec<Vec<u8>> {
+pub fn corpus(name: &str) -> Vec<Vec<u8>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpus")
         .join(name);
@@ -37,7 +37,7 @@ impl Drop for Current<'_> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
-fn runs() -> u64 {
+pub fn runs() -> u64 {
     std::env::var("MILLRACE_FUZZ_RUNS").map_or(RUNS, |runs| runs.parse().unwrap())
 }
 
@@ -48,7 +48,8 @@ fn run(name: &str, target: Target) {
         let current = Current(name, input.clone());
         target(&current.1);
     }
-    let runs = runs();
+    // What stands for megabytes takes its time.
+    let runs = if name == "cost" { runs() / 400 } else { runs() };
     let count = known.len();
     let mut mutator = Mutator::new(known, 1);
     for _ in 0..runs {
@@ -72,6 +73,7 @@ macro_rules! short_runs {
 
 short_runs! {
     body: bodies_decode_as_other_libraries_decode_them,
+    cost: no_body_takes_more_memory_than_what_was_sent_allows,
     frame: frames_are_what_we_would_write,
     parse: what_the_parser_takes_serde_json_takes_and_the_model_agrees,
     record: what_a_mapping_writes_the_server_reads,

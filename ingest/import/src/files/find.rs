@@ -1,7 +1,9 @@
 //! Paths, patterns and folders into files.
 
 use super::{SourceFile, archive};
+use std::fs::FileType;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -19,6 +21,16 @@ pub enum FindError {
     /// Nothing of this name.
     #[error("there is no file {0}; check the path")]
     Absent(String),
+    /// What has no end, or waits for somebody to write to it.
+    #[error("{path} is {what}, and files are read; {advice}")]
+    NoFile {
+        /// Which.
+        path: PathBuf,
+        /// What it is instead.
+        what: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
     /// The disk.
     #[error("cannot read {path}: {error}")]
     Io {
@@ -95,6 +107,7 @@ fn add(path: &Path, files: &mut Vec<SourceFile>) -> Result<(), FindError> {
         inside.retain(|path| !is_hidden(path));
         return inside.iter().try_for_each(|path| add(path, files));
     }
+    check_kind(path, metadata.file_type())?;
     if path
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
@@ -108,6 +121,29 @@ fn add(path: &Path, files: &mut Vec<SourceFile>) -> Result<(), FindError> {
         });
     }
     Ok(())
+}
+
+/// Refuses what nobody may ever write to, or what never ends. A pipe of a descriptor of ours has been opened by the shell, as
+/// in `<(zcat a.gz)` and for `/dev/stdin`, and is read once.
+fn check_kind(path: &Path, kind: FileType) -> Result<(), FindError> {
+    let (what, advice) = if kind.is_file() || (kind.is_fifo() && is_descriptor(path)) {
+        return Ok(());
+    } else if kind.is_fifo() {
+        ("a named pipe", "give it as standard input: - < PIPE")
+    } else if kind.is_socket() {
+        ("a socket", "leave it out")
+    } else if is_descriptor(path) {
+        ("a terminal or a device", "give - for standard input")
+    } else {
+        ("a device", "leave it out")
+    };
+    let path = path.to_owned();
+    Err(FindError::NoFile { path, what, advice })
+}
+
+fn is_descriptor(path: &Path) -> bool {
+    let folders = ["/dev/fd", "/proc/self/fd"];
+    path == Path::new("/dev/stdin") || folders.iter().any(|folder| path.starts_with(folder))
 }
 
 fn is_hidden(path: &Path) -> bool {

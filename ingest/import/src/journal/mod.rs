@@ -6,11 +6,13 @@
 //! It also says which records were refused, and which of them a resend brought in: the file of rejects is people's to
 //! edit, and says nothing that is counted.
 
+mod lock;
 mod records;
 mod refusals;
 #[cfg(test)]
 mod tests;
 
+pub use lock::Lock;
 pub use records::{Records, Runs};
 pub use refusals::{EventState, Known, Refusals, Refused, Standing};
 
@@ -20,7 +22,7 @@ use anyhow::{Context, ensure};
 use millrace_sources::Position;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -195,16 +197,10 @@ impl Journal {
     /// Opens it to go on with it, and says how far it is.
     ///
     /// # Errors
-    /// When it cannot be read or written, is of another import, or another process has it.
-    pub fn open(path: &Path, heading: &Heading) -> anyhow::Result<(Self, Progress)> {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-            .with_context(|| format!("another import is writing {}", path.display()))?;
+    /// When it cannot be read or written, or is of another import.
+    pub fn open(lock: &Lock, heading: &Heading) -> anyhow::Result<(Self, Progress)> {
+        let path = lock.path();
+        let mut file = lock.file.try_clone()?;
         let (progress, whole_bytes) = read(path)?;
         if let Some(known) = &progress.heading {
             same(known, heading, path)?;

@@ -27,6 +27,10 @@ fn passed(file: &str, offset: u64, is_end: bool) -> Passed {
     passed
 }
 
+fn open(path: &Path, heading: &Heading) -> anyhow::Result<(Journal, Progress)> {
+    Journal::open(&Lock::take(path)?, heading)
+}
+
 fn file(path: &str, bytes: u64) -> SourceFile {
     SourceFile {
         path: path.into(),
@@ -39,7 +43,7 @@ fn file(path: &str, bytes: u64) -> SourceFile {
 fn an_import_goes_on_where_its_journal_ends_wherever_it_is_cut() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
+    let (mut journal, progress) = open(&path, &heading()).unwrap();
     assert_eq!(
         progress.of(&file("a", 100)).unwrap(),
         Some(Position::default())
@@ -53,7 +57,7 @@ fn an_import_goes_on_where_its_journal_ends_wherever_it_is_cut() {
     let whole = std::fs::read(&path).unwrap();
     for length in before as usize..whole.len() {
         std::fs::write(&path, &whole[..length]).unwrap();
-        let (mut journal, progress) = Journal::open(&path, &heading()).unwrap();
+        let (mut journal, progress) = open(&path, &heading()).unwrap();
         assert_eq!(
             progress.of(&file("a", 100)).unwrap().unwrap().offset,
             10,
@@ -74,16 +78,16 @@ fn an_import_goes_on_where_its_journal_ends_wherever_it_is_cut() {
 fn another_import_another_file_and_another_process_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (mut journal, _) = Journal::open(&path, &heading()).unwrap();
+    let (mut journal, _) = open(&path, &heading()).unwrap();
     journal.append(vec![passed("a", 10, false)]).unwrap();
-    let error = Journal::open(&path, &heading()).unwrap_err().to_string();
+    let error = Lock::take(&path).unwrap_err().to_string();
     assert!(error.contains("another import is writing"), "{error}");
     drop(journal);
     let other = Heading {
         project_key: "phc_b".to_owned(),
         ..heading()
     };
-    let error = Journal::open(&path, &other).unwrap_err().to_string();
+    let error = open(&path, &other).unwrap_err().to_string();
     assert!(error.contains("another project key"), "{error}");
     let progress = Journal::read(&path).unwrap();
     let error = progress.of(&file("a", 99)).unwrap_err().to_string();
@@ -94,7 +98,7 @@ fn another_import_another_file_and_another_process_are_refused() {
 fn a_damaged_journal_is_not_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let (mut journal, _) = Journal::open(&path, &heading()).unwrap();
+    let (mut journal, _) = open(&path, &heading()).unwrap();
     journal.append(vec![passed("a", 10, false)]).unwrap();
     drop(journal);
     let mut bytes = std::fs::read(&path).unwrap();

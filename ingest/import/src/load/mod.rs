@@ -19,7 +19,7 @@ mod tracker;
 
 use crate::chunk::Cuts;
 use crate::files::SourceFile;
-use crate::journal::{ANY, Heading, Journal, Progress};
+use crate::journal::{ANY, Heading, Journal, Lock, Progress};
 use crate::meter::Meter;
 use crate::plan::Plan;
 use crate::reject::{Rejects, convert};
@@ -54,6 +54,8 @@ pub struct Load {
     pub rejects: Option<PathBuf>,
     /// The folder that keeps how far it is.
     pub staging: Staging,
+    /// Whether it begins anew, whatever was done.
+    pub is_restart: bool,
     /// Files that are read at once.
     pub files_parallel: usize,
     /// Requests under way at once, at most.
@@ -77,6 +79,8 @@ pub struct Outcome {
     pub stop: Option<Stop>,
     /// Records that were left out, as a resend had brought them in before.
     pub left_out: u64,
+    /// Lines of a file of rejects that are too long to be sent again, as `file:line`. They stay where they are.
+    pub passed_over: Vec<String>,
 }
 
 /// Runs an import to its end, or to where it cannot go on.
@@ -86,9 +90,13 @@ pub struct Outcome {
 pub fn run(load: &Load, meter: &Arc<Meter>) -> anyhow::Result<Outcome> {
     let target = Target::new(&load.url, load.compression)?;
     let folder = load.staging.load(&load.project_key);
-    folder.create()?;
-    keep_rejects_of_others(&folder)?;
-    let (journal, progress) = Journal::open(&folder.journal(), &heading(load))?;
+    // Held until nothing of the folder is written or removed any more.
+    let lock = Lock::take(&folder.journal())?;
+    if load.is_restart {
+        folder.empty(&lock)?;
+    }
+    keep_rejects_of_others(&folder, &lock)?;
+    let (journal, progress) = Journal::open(&lock, &heading(load))?;
     let (rejects, bytes) = (folder.rejects(), progress.sum.rejects_bytes);
     convert(&folder.packed_rejects(), &rejects, bytes)?;
     let rejects = Rejects::open(&rejects, bytes, &folder.journal())?;
@@ -109,26 +117,27 @@ pub fn run(load: &Load, meter: &Arc<Meter>) -> anyhow::Result<Outcome> {
             sending.send(work, Known::Settled(&progress.settled), &mut tracker)?
         }
     };
-    let left_out = tracker.left_out;
+    let (left_out, passed_over) = (tracker.left_out, std::mem::take(&mut tracker.passed_over));
     drop(tracker);
     let progress = Journal::read(&folder.journal())?;
     if progress.files.is_empty() {
-        folder.remove()?;
+        folder.remove(&lock)?;
     }
     Ok(Outcome {
         progress,
         broken: ended.broken,
         stop: ended.stop,
         left_out,
+        passed_over,
     })
 }
 
 /// Refuses a folder with rejects and no journal: they may have been mended by hand, and a new journal has none of them.
-fn keep_rejects_of_others(folder: &LoadFolder) -> anyhow::Result<()> {
-    let is_empty = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len()) == 0;
-    if !is_empty(&folder.journal()) {
+fn keep_rejects_of_others(folder: &LoadFolder, lock: &Lock) -> anyhow::Result<()> {
+    if lock.journal_bytes()? > 0 {
         return Ok(());
     }
+    let is_empty = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len()) == 0;
     for rejects in [
         folder.rejects(),
         folder.packed_rejects(),

@@ -21,6 +21,9 @@ use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The code of a line that is longer than any that is read.
+const TOO_LARGE: &str = "record_too_large";
+
 impl Sending<'_> {
     /// Sends the records of a file of rejects again.
     pub(super) fn resend(&self, rejects: &Path, tracker: &mut Tracker) -> anyhow::Result<Ended> {
@@ -35,6 +38,9 @@ impl Sending<'_> {
         let from = self.named(rejects)?;
         let staged = stage(&from, &resending, &refusals)?;
         tracker.left_out += staged.left_out;
+        let lines = staged.too_long.iter();
+        let lines = lines.map(|line| format!("{}:{line}", from.name()));
+        tracker.passed_over.extend(lines);
         tracker.note(&source_file(&resending)?, false)?;
         if refusals.resent_unlisted(&from.name(), from.bytes) > 0 {
             tracker.note(&from, true)?;
@@ -107,6 +113,8 @@ struct Staged {
     lines: HashMap<(String, u64), (u64, u64)>,
     /// Records that were brought in before.
     left_out: u64,
+    /// Lines that are longer than any that is read, and stay where they are.
+    too_long: Vec<u64>,
 }
 
 impl Staged {
@@ -122,6 +130,7 @@ fn stage(from: &SourceFile, to: &Path, refusals: &Refusals) -> anyhow::Result<St
     let mut staged = Staged {
         lines: HashMap::new(),
         left_out: 0,
+        too_long: Vec::new(),
     };
     let at = || format!("cannot read {}", from.name());
     let input = from.open(&Arc::default()).with_context(at)?;
@@ -130,6 +139,10 @@ fn stage(from: &SourceFile, to: &Path, refusals: &Refusals) -> anyhow::Result<St
         while let Some(record) = rejects.next().with_context(at)? {
             let line = record.at.line + 1;
             let reject: Reject = match record.fault {
+                Some(fault) if fault.code == TOO_LARGE => {
+                    staged.too_long.push(line);
+                    continue;
+                }
                 Some(fault) => bail!("{}:{line}: {fault}", from.name()),
                 None => {
                     serde_json::from_slice(record.raw).with_context(|| unreadable(from, line))?

@@ -38,6 +38,8 @@ pub(super) struct Tracker {
     next_id: u64,
     /// Records that were left out as they were brought in before.
     pub(super) left_out: u64,
+    /// Lines of a file of rejects that are too long to be sent again.
+    pub(super) passed_over: Vec<String>,
 }
 
 /// The name of a chunk among those under way.
@@ -56,6 +58,7 @@ impl Tracker {
             ready: Vec::new(),
             next_id: 0,
             left_out: 0,
+            passed_over: Vec::new(),
         }
     }
 

@@ -1,10 +1,15 @@
 //! What an answer means.
 
+use super::speech::advice;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use std::error::Error;
 use std::time::Duration;
+
+/// Advice where somebody else answers.
+const CHECK_URL: &str = "check --url, which is where events go: the address of `millrace serve` or `millrace ingest` \
+                         for ingestion, not that of the organization API";
 
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,15 +84,22 @@ struct Body {
 }
 
 impl Answer {
-    /// Of an exchange that broke: whether the request was stored nobody knows, and it is sent again.
+    /// Of an exchange that broke: whether the request was stored nobody knows, and it is sent again, but to a server that
+    /// does not speak what the address says.
     pub(super) fn broken(error: &reqwest::Error) -> Self {
-        // The last of the chain says what happened; what is above it repeats the address.
-        let chain = std::iter::successors(error.source(), |error| (*error).source());
-        let reason = chain.last().map_or(String::new(), |it| format!(": {it}"));
         let server = error.url().map_or_else(
             || "the server".to_owned(),
             |url| url.origin().ascii_serialization(),
         );
+        if let Some(advice) = advice(error) {
+            return Self::Never {
+                code: "wrong_address".to_owned(),
+                message: format!("{server} {advice}"),
+            };
+        }
+        // The last of the chain says what happened; what is above it repeats the address.
+        let chain = std::iter::successors(error.source(), |error| (*error).source());
+        let reason = chain.last().map_or(String::new(), |it| format!(": {it}"));
         let message = match error {
             error if error.is_connect() => format!("no connection to {server}{reason}"),
             error if error.is_timeout() => format!("no answer from {server} in time"),
@@ -119,7 +131,7 @@ impl Answer {
                 refused_count: body.rejected_count,
                 refused: body.rejected,
             },
-            400 | 415 => Self::Unreadable { code, message },
+            400 | 415 if is_ours => Self::Unreadable { code, message },
             413 => Self::TooLarge { message },
             429 if code == "migration_volume_exceeded" => Self::Never {
                 message: how_to_ask(&message),
@@ -127,14 +139,16 @@ impl Answer {
             },
             408 | 425 | 429 | 500..=599 => Self::Later {
                 after: retry_after(headers),
-                is_rate: status == StatusCode::TOO_MANY_REQUESTS,
+                is_rate: status == StatusCode::TOO_MANY_REQUESTS || code == "too_many_months",
                 message,
             },
-            200 => Self::Never {
-                code,
-                message:
-                    "the server answers 200 without JSON; check --url, which is where events go"
-                        .to_owned(),
+            200 | 400 | 415 => Self::Never {
+                code: "wrong_address".to_owned(),
+                message: format!("the server answers {status} without JSON; {CHECK_URL}"),
+            },
+            404 | 405 => Self::Never {
+                code: "wrong_address".to_owned(),
+                message: format!("no events are taken there ({status}); {CHECK_URL}"),
             },
             401 => Self::Never {
                 message: format!("{message} Check --project-key"),
@@ -213,6 +227,11 @@ mod tests {
         assert!(
             matches!(read(429, rate), Answer::Later { after, is_rate: true, .. } if after == seven)
         );
+        let months = r#"{"code":"too_many_months"}"#;
+        assert!(matches!(
+            read(503, months),
+            Answer::Later { is_rate: true, .. }
+        ));
         for status in [408, 500, 502, 503, 504] {
             let answer = read(status, "<html>");
             assert!(
@@ -239,8 +258,14 @@ mod tests {
                 r#"{"code":"payment_required","detail":"Not for you."}"#,
                 "Not for you.",
             ),
-            (404, "nothing", "404"),
-            (200, "<html>", "--url"),
+            (404, "nothing", "(404 Not Found); check --url"),
+            (
+                405,
+                r#"{"code":"method_not_allowed","detail":"No."}"#,
+                "check --url",
+            ),
+            (200, "<html>", "200 OK without JSON; check --url"),
+            (400, "<html>", "400 Bad Request without JSON; check --url"),
         ];
         for (status, body, needle) in table {
             let Answer::Never { message, .. } = read(status, body) else {

@@ -12,10 +12,11 @@ mod answer;
 mod deliver;
 mod gate;
 mod judge;
+mod speech;
 mod target;
 
 pub use answer::{Answer, Refusal};
 pub use deliver::{Delivered, Deliverer, Stop};
 pub use gate::Gate;
 pub use judge::Judge;
-pub use target::{Compression, Target, client, client_with};
+pub use target::{Compression, Target, client, client_with, server_url};

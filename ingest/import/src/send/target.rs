@@ -1,7 +1,7 @@
 //! One exchange with the server.
 
 use super::answer::Answer;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use std::io;
@@ -96,6 +96,43 @@ pub fn client_with(tls: ClientConfig) -> anyhow::Result<reqwest::Client> {
         .context("the HTTP client cannot be set up")
 }
 
+/// The address of a server, such as `http://127.0.0.1:8000`; a proxy may have it below a path.
+///
+/// # Errors
+/// What to write instead.
+pub fn server_url(text: &str) -> anyhow::Result<Url> {
+    let such_as = "such as https://events.example.com";
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    if scheme.is_empty() {
+        // What looks like a scheme may be the name of a server before its port.
+        let with_scheme = Url::parse(&format!("http://{text}"));
+        let is_name = with_scheme.is_ok_and(|url| url.path() == "/" && url.query().is_none());
+        let is_name = is_name && (text.contains(['.', ':']) || text == "localhost");
+        match is_name {
+            true => {
+                bail!("--url is {text}; write http://{text}, or https://{text} if it speaks TLS")
+            }
+            false => bail!("--url is {text}, which is no URL; give the server's, {such_as}"),
+        }
+    }
+    if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
+        bail!("--url is {text}; events go by HTTP: write http://{rest} or https://{rest}");
+    }
+    let url = Url::parse(text);
+    let mut url = url.with_context(|| format!("--url is {text}; give the server's, {such_as}"))?;
+    if url.query().is_some() || url.fragment().is_some() {
+        url.set_query(None);
+        url.set_fragment(None);
+        bail!("--url is {text}; write {url} without what is behind it");
+    }
+    if let Some(path) = url.path().trim_end_matches('/').strip_suffix("/batch") {
+        let path = path.to_owned();
+        url.set_path(&path);
+        bail!("--url is {text}; write {url}, the server's own address: events go to /batch/ there");
+    }
+    Ok(url)
+}
+
 /// Where events go.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -111,11 +148,9 @@ impl Target {
     /// # Errors
     /// When the URL is none, or TLS cannot be set up.
     pub fn new(url: &str, compression: Option<Compression>) -> anyhow::Result<Self> {
-        let base = Url::parse(url).with_context(|| {
-            format!("{url} is no URL; give the server's, such as https://events.example.com")
-        })?;
+        let base = server_url(url)?;
         let compression = compression.unwrap_or_else(|| Compression::for_url(&base));
-        let url = Url::parse(&format!("{}/batch/", url.trim_end_matches('/')))?;
+        let url = Url::parse(&format!("{}/batch/", base.as_str().trim_end_matches('/')))?;
         let mut dry_run_url = url.clone();
         dry_run_url.set_query(Some("dry_run=true"));
         Ok(Self {
@@ -157,12 +192,67 @@ impl Target {
             .body(body);
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Answer::broken(&error),
+            Err(error) => return self.broken(&error).await,
         };
         let (status, headers) = (response.status(), response.headers().clone());
         match response.bytes().await {
             Ok(body) => Answer::read(status, &headers, &body),
             Err(error) => Answer::broken(&error),
+        }
+    }
+
+    /// Of an exchange that broke. A server that takes no events may end the connection before it has read a large body, and
+    /// its answer is lost: it is asked again with a small one.
+    async fn broken(&self, error: &reqwest::Error) -> Answer {
+        if !error.is_connect() && !error.is_timeout() {
+            let small = self.client.post(self.dry_run_url.clone()).body("{}");
+            if let Ok(response) = small.timeout(CONNECT_TIMEOUT).send().await
+                && matches!(response.status().as_u16(), 404 | 405)
+            {
+                return Answer::read(response.status(), response.headers(), &[]);
+            }
+        }
+        Answer::broken(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_or_told_as_it_should_be_written() {
+        let right = [
+            ("http://127.0.0.1:8000", "http://127.0.0.1:8000/"),
+            ("HTTPS://Events.example.com/", "https://events.example.com/"),
+            ("https://example.com/events", "https://example.com/events"),
+            ("http://[::1]:8000", "http://[::1]:8000/"),
+        ];
+        for (text, expected) in right {
+            assert_eq!(server_url(text).unwrap().as_str(), expected);
+        }
+        let wrong = [
+            ("localhost:8000", "write http://localhost:8000, or https://"),
+            ("localhost", "write http://localhost, or https://"),
+            ("127.0.0.1:8000", "write http://127.0.0.1:8000,"),
+            ("events.example.com/", "write http://events.example.com/,"),
+            ("nowhere", "no URL; give the server's, such as https://"),
+            ("", "no URL; give the server's, such as https://"),
+            ("ftp://a.example/x", "write http://a.example/x or https://"),
+            ("://a.example", "no URL; give the server's"),
+            ("http://", "give the server's, such as https://"),
+            ("http://a.example:port", "give the server's, such as"),
+            ("http://a.example/?key=1", "write http://a.example/ without"),
+            ("http://a.example#top", "write http://a.example/ without"),
+            ("http://a.example/batch/", "write http://a.example/, the"),
+            (
+                "http://a.example/in/batch",
+                "write http://a.example/in, the",
+            ),
+        ];
+        for (text, expected) in wrong {
+            let told = server_url(text).unwrap_err().to_string();
+            assert!(told.contains(expected), "{text:?}: {told}");
         }
     }
 }

@@ -43,6 +43,7 @@ fn load(dir: &TempDir, url: &str, patience: Duration) -> Outcome {
         files: find(&[events(dir)]).unwrap(),
         rejects: None,
         staging: Staging::open(&dir.path().join("staging")).unwrap(),
+        is_restart: false,
         files_parallel: 1,
         requests_parallel: 3,
         compression: None,

@@ -15,4 +15,5 @@
 mod answers;
 mod fetching;
 mod resends;
+mod restarts;
 mod server;

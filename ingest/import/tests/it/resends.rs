@@ -153,6 +153,7 @@ impl Stand {
             files: find(&names.collect::<Vec<_>>()).unwrap(),
             rejects: rejects.map(Path::to_owned),
             staging: Staging::open(&self.path("staging")).unwrap(),
+            is_restart: false,
             files_parallel: 2,
             requests_parallel: 3,
             compression: None,
@@ -252,6 +253,47 @@ fn a_record_that_is_refused_again_stands_there_once_and_once_mended_is_gone() {
     stand.run(&[], Some(&stand.rejects())).unwrap();
     stand.check(10, "all mended");
     assert_eq!(std::fs::read(stand.rejects()).unwrap(), b"");
+}
+
+#[test]
+fn a_record_whose_line_is_too_long_is_passed_over_by_name_and_the_others_are_sent() {
+    let stand = Stand::start();
+    // Each of these bytes takes six in JSON.
+    let controls = "\u{1}".repeat(11 << 20);
+    let lines = [0, 1].map(|number| record(number, kind_of(number)).to_string());
+    let text = [&lines[0], &controls, &lines[1]].map(|line| format!("{line}\n"));
+    std::fs::write(stand.path("a.ndjson"), text.concat()).unwrap();
+    stand.run(&["a.ndjson"], None).unwrap();
+    let rejects = std::fs::read_to_string(stand.rejects()).unwrap();
+    let mended = rejects.lines().map(|line| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if line["raw"].is_object() {
+            line["raw"] = record(1, Kind::Good);
+        }
+        format!("{line}\n")
+    });
+    let mended: String = mended.collect();
+    std::fs::write(stand.rejects(), &mended).unwrap();
+    for _ in 0..2 {
+        let outcome = stand.run(&[], Some(&stand.rejects())).unwrap();
+        assert_eq!(outcome.passed_over.len(), 1);
+        let name = stand.rejects().to_string_lossy().into_owned();
+        assert!(
+            outcome.passed_over[0].starts_with(&name),
+            "{:?}",
+            outcome.passed_over
+        );
+        let sum = outcome.progress.sum;
+        let counts = (
+            sum.records,
+            sum.accepted.total(),
+            sum.rejected["invalid_json"],
+        );
+        assert_eq!(counts, (3, 2, 1));
+        let left = stand.lines(&stand.rejects());
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].raw, controls);
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+use crate::footprint::Footprint;
 use crate::span::BODY_BYTES_MAX;
 use crate::walk::Refused;
 use simd_json::{Buffers, ErrorType, INPUT_PADDING, Tape};
@@ -69,6 +70,41 @@ impl Index {
             padded: Vec::new(),
             characters: Vec::new(),
         })
+    }
+
+    /// One with room for what a body may have at most.
+    pub fn with_room_for(footprint: &Footprint) -> Self {
+        let mut index = Self::default();
+        index.escapes.reserve_exact(footprint.escapes_max);
+        match &mut index.marks {
+            // simd-json makes its own.
+            Marks::Portable { characters, .. } => {
+                characters.reserve_exact(footprint.marks_max + CHARACTERS_BEHIND);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Marks::Avx512(found) => found.reserve(footprint.marks_max),
+        }
+        index
+    }
+
+    /// Gives memory back that only large bodies need; keeps so many entries at most.
+    pub fn shrink(&mut self, kept_max: usize) {
+        if self.capacity().max(self.escapes.capacity()) > kept_max {
+            *self = match self.marks {
+                Marks::Portable { .. } => Self::portable(),
+                #[cfg(target_arch = "x86_64")]
+                Marks::Avx512(_) => Self::default(),
+            };
+        }
+    }
+
+    /// Marks that there is room for.
+    fn capacity(&self) -> usize {
+        match &self.marks {
+            Marks::Portable { characters, .. } => characters.capacity(),
+            #[cfg(target_arch = "x86_64")]
+            Marks::Avx512(found) => found.marks.capacity(),
+        }
     }
 
     fn of(marks: Marks) -> Self {
@@ -178,13 +214,17 @@ fn find_by_avx512(
 
 /// Checks every escape, wherever it is: one outside a string is found by the walk.
 fn find_escapes(body: &[u8], escapes: &mut Vec<u32>) -> Result<(), Refused> {
-    let mut escaped_until = 0;
-    for at in memchr::memchr_iter(b'\\', body) {
-        if at < escaped_until {
-            continue;
-        }
-        escaped_until = at + escape_len(body.get(at + 1..).unwrap_or_default()).ok_or(Refused)?;
+    let mut from = 0;
+    while let Some(rest) = body.get(from..) {
+        // Where there is one there are often more, and a search takes its time to begin.
+        let next = match rest.first() {
+            Some(b'\\') => Some(0),
+            _ => memchr::memchr(b'\\', rest),
+        };
+        let Some(next) = next else { break };
+        let at = from + next;
         escapes.push(u32::try_from(at).map_err(|_| Refused)?);
+        from = at + escape_len(body.get(at + 1..).unwrap_or_default()).ok_or(Refused)?;
     }
     Ok(())
 }

@@ -16,6 +16,9 @@ use crate::text;
 use millrace_rows::{Micros, TeamId};
 use uuid::Uuid;
 
+/// Code of an event that has more bytes than one may have.
+pub const TOO_LARGE: &str = "event_too_large";
+
 /// What holds for all events of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'b> {
@@ -139,7 +142,7 @@ impl<'b> Rules<'b> {
     fn check_whole(&self, spans: Event<'_>) -> Result<(), Fault> {
         if spans.whole.len() > self.event_bytes_max {
             return Err(fault(
-                "event_too_large",
+                TOO_LARGE,
                 "",
                 "The event's JSON is larger than one event may be. Send less with it.",
             ));

@@ -20,63 +20,59 @@ pub struct Repaired {
     pub nulls: Vec<u32>,
 }
 
-/// A run of bytes and what takes its place.
-struct Patch {
-    start: usize,
-    end: usize,
-    with: Replacement,
-}
-
-enum Replacement {
-    Nothing,
-    Null,
-    Character(char),
-}
+/// Repairs of a body, at most: more is no client's oversight. They are listed before they are made.
+const REPAIRS_MAX: usize = 100_000;
 
 /// Repairs a body into `repaired`, or says what is wrong with it.
 #[cold]
 pub fn repair(body: &[u8], depth_max: usize, repaired: &mut Repaired) -> Result<(), ApiError> {
-    let mut patches = utf8::patches(body).map_err(invalid_utf8)?;
+    let halves = utf8::pairs(body)?;
     let has_mark = body.starts_with(BYTE_ORDER_MARK);
     let start = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
-    if has_mark {
-        patches.push(Patch {
-            start: 0,
-            end: start,
-            with: Replacement::Nothing,
-        });
+    let words = scan::scan(body, start, depth_max).map_err(|fault| match fault {
+        Fault::Syntax(at) => invalid_json(at),
+        Fault::TooDeep(at) => too_deep(at, depth_max),
+        Fault::TooMany => too_many_repairs(),
+        Fault::NotAContainer => invalid_body(),
+    })?;
+    if halves.len() + words.len() > REPAIRS_MAX {
+        return Err(too_many_repairs());
     }
-    match scan::scan(body, start, depth_max) {
-        Ok(nulls) => patches.extend(nulls),
-        Err(Fault::Syntax(at)) => return Err(invalid_json(at)),
-        Err(Fault::TooDeep(at)) => return Err(too_deep(at, depth_max)),
-        Err(Fault::NotAContainer) => return Err(invalid_body()),
-    }
-    patches.sort_by_key(|patch| patch.start);
-    apply(body, &patches, repaired);
+    apply(body, start, &halves, &words, repaired);
     Ok(())
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-fn apply(body: &[u8], patches: &[Patch], repaired: &mut Repaired) {
+/// Copies a body from `start` on, with the pairs and words that begin at these offsets repaired.
+fn apply(body: &[u8], start: usize, halves: &[u32], words: &[u32], repaired: &mut Repaired) {
     let Repaired { text, nulls } = repaired;
     text.clear();
+    // Only NaN becomes longer, by a byte.
+    text.reserve(body.len() + words.len());
     nulls.clear();
-    let mut copied = 0;
-    for patch in patches {
-        text.extend_from_slice(body.get(copied..patch.start).unwrap_or_default());
-        copied = patch.end;
-        match patch.with {
-            Replacement::Nothing => {}
-            Replacement::Null => {
-                nulls.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
-                text.extend_from_slice(b"null");
-            }
-            Replacement::Character(character) => {
-                let mut bytes = [0; 4];
-                text.extend_from_slice(character.encode_utf8(&mut bytes).as_bytes());
-            }
+    let mut copied = start;
+    let (mut halves, mut words) = (halves.iter().peekable(), words.iter().peekable());
+    loop {
+        let word = words.peek().map_or(u32::MAX, |at| **at);
+        let is_pair = halves.peek().is_some_and(|at| **at < word);
+        let next = if is_pair { halves.next() } else { words.next() };
+        let Some(at) = next else { break };
+        let at = *at as usize;
+        match body.get(copied..at).unwrap_or_default() {
+            // The comma of a list.
+            [byte] => text.push(*byte),
+            plain => text.extend_from_slice(plain),
+        }
+        let rest = body.get(at..).unwrap_or_default();
+        if let Some(character) = utf8::pair(rest).filter(|_| is_pair) {
+            let mut bytes = [0; 4];
+            text.extend_from_slice(character.encode_utf8(&mut bytes).as_bytes());
+            copied = at + utf8::PAIR_BYTES;
+        } else {
+            nulls.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
+            text.extend_from_slice(b"null");
+            copied = at + scan::no_number_len(rest).unwrap_or_default();
         }
     }
     text.extend_from_slice(body.get(copied..).unwrap_or_default());
@@ -109,6 +105,18 @@ fn too_deep(at: usize, depth_max: usize) -> ApiError {
     unreadable(
         "json_too_deep",
         format!("More than {depth_max} brackets and braces are open at byte {at}."),
+    )
+}
+
+/// More would have to be repaired than is worth it.
+fn too_many_repairs() -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorType::InvalidRequest,
+        "body_too_complex",
+        format!(
+            "More than {REPAIRS_MAX} values are NaN or Infinity, or characters are no UTF-8. Send null instead of such numbers, and UTF-8."
+        ),
     )
 }
 

@@ -1,6 +1,6 @@
 //! JSON byte by byte, for the exact place where it goes wrong.
 
-use super::{Patch, Replacement};
+use super::REPAIRS_MAX;
 use crate::index::{escape_len, is_white};
 use crate::walk::number_len;
 
@@ -9,19 +9,21 @@ use crate::walk::number_len;
 pub(super) enum Fault {
     Syntax(usize),
     TooDeep(usize),
+    /// More words than may be repaired.
+    TooMany,
     /// JSON, but neither an object nor an array.
     NotAContainer,
 }
 
-/// Reads a JSON text that begins at `start`; returns the words in it that no JSON has but that
+/// Reads a JSON text that begins at `start`; returns where the words are in it that no JSON has but that
 /// Python writes for floats that are no numbers.
-pub(super) fn scan(body: &[u8], start: usize, depth_max: usize) -> Result<Vec<Patch>, Fault> {
+pub(super) fn scan(body: &[u8], start: usize, depth_max: usize) -> Result<Vec<u32>, Fault> {
     let mut scan = Scan {
         body,
         at: start,
         closers: Vec::new(),
         depth_max,
-        patches: Vec::new(),
+        words: Vec::new(),
     };
     scan.skip_white();
     let is_container = matches!(scan.peek(), Some(b'{' | b'['));
@@ -29,7 +31,17 @@ pub(super) fn scan(body: &[u8], start: usize, depth_max: usize) -> Result<Vec<Pa
     if !is_container {
         return Err(Fault::NotAContainer);
     }
-    Ok(scan.patches)
+    Ok(scan.words)
+}
+
+/// Bytes of the word for a float that is no number, if a text begins with one.
+pub(super) const fn no_number_len(text: &[u8]) -> Option<usize> {
+    match text {
+        [b'N', b'a', b'N', ..] => Some(3),
+        [b'I', b'n', b'f', b'i', b'n', b'i', b't', b'y', ..] => Some(8),
+        [b'-', b'I', b'n', b'f', b'i', b'n', b'i', b't', b'y', ..] => Some(9),
+        _ => None,
+    }
 }
 
 struct Scan<'a> {
@@ -38,7 +50,7 @@ struct Scan<'a> {
     /// What closes the containers that are open, innermost last.
     closers: Vec<u8>,
     depth_max: usize,
-    patches: Vec<Patch>,
+    words: Vec<u32>,
 }
 
 impl<'a> Scan<'a> {
@@ -139,6 +151,7 @@ impl<'a> Scan<'a> {
     fn string(&mut self) -> Result<(), Fault> {
         self.at += 1;
         loop {
+            self.at += plain_len(self.rest());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -151,33 +164,40 @@ impl<'a> Scan<'a> {
                         None => return self.wrong(),
                     }
                 }
-                Some(0..0x20) | None => return self.wrong(),
-                Some(_) => self.at += 1,
+                _ => return self.wrong(),
             }
         }
     }
 
     fn scalar(&mut self) -> Result<(), Fault> {
         let rest = self.rest();
-        for word in ["true", "false", "null"] {
-            if rest.starts_with(word.as_bytes()) {
-                return self.end_of_scalar(word.len());
+        let word: &[u8] = match rest {
+            [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..] => {
+                return match number_len(rest) {
+                    Some(len) => self.end_of_scalar(len),
+                    None => self.wrong(),
+                };
             }
+            [b't', ..] => b"true",
+            [b'f', ..] => b"false",
+            [b'n', ..] => b"null",
+            _ => return self.no_number(),
+        };
+        if rest.starts_with(word) {
+            return self.end_of_scalar(word.len());
         }
-        for word in ["NaN", "Infinity", "-Infinity"] {
-            if rest.starts_with(word.as_bytes()) {
-                self.patches.push(Patch {
-                    start: self.at,
-                    end: self.at + word.len(),
-                    with: Replacement::Null,
-                });
-                return self.end_of_scalar(word.len());
-            }
+        self.wrong()
+    }
+
+    fn no_number(&mut self) -> Result<(), Fault> {
+        let Some(len) = no_number_len(self.rest()) else {
+            return self.wrong();
+        };
+        if self.words.len() == REPAIRS_MAX {
+            return Err(Fault::TooMany);
         }
-        match number_len(rest) {
-            Some(len) => self.end_of_scalar(len),
-            None => self.wrong(),
-        }
+        self.words.push(u32::try_from(self.at).unwrap_or(u32::MAX));
+        self.end_of_scalar(len)
     }
 
     /// After a number or a word only white space or structure may follow.
@@ -191,9 +211,30 @@ impl<'a> Scan<'a> {
     }
 }
 
+/// Bytes of a string's text up to its end, an escape or a character that may not be there, eight at a time.
+fn plain_len(text: &[u8]) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // Where a byte is less than another one, of at most 128, its highest bit is set: the lowest such is right.
+    let below = |word: u64, byte: u64| word.wrapping_sub(EACH * byte) & !word & (EACH << 7);
+    let is_equal = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
+    let (words, _) = text.as_chunks();
+    for (nth, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let ends = below(word, 0x20) | is_equal(word, b'"') | is_equal(word, b'\\');
+        if ends != 0 {
+            return nth * 8 + ends.trailing_zeros() as usize / 8;
+        }
+    }
+    let done = words.len() * 8;
+    let rest = text.get(done..).unwrap_or_default();
+    let ends = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\');
+    done + rest.iter().position(ends).unwrap_or(rest.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_first_wrong_byte_is_named() {
@@ -229,6 +270,21 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn plain_text_ends_where_it_ends_byte_by_byte(
+            text in prop::collection::vec(prop_oneof![
+                6 => any::<u8>(),
+                1 => prop::sample::select(b"\"\\\x1f\x20\0\x80\x9f\xff".to_vec()),
+                20 => Just(b'a'),
+            ], 0..70)
+        ) {
+            let ends = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+            let end = text.iter().position(ends).unwrap_or(text.len());
+            prop_assert_eq!(plain_len(&text), end);
+        }
+    }
+
     #[test]
     fn depth_is_counted_in_open_brackets() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
@@ -247,8 +303,11 @@ mod tests {
     #[test]
     fn words_of_python_are_found() {
         let text = "[NaN, {\"a\": -Infinity}, Infinity, \"NaN\"]";
-        let patches = scan(text.as_bytes(), 0, 128).unwrap();
-        let words: Vec<&str> = patches.iter().map(|p| &text[p.start..p.end]).collect();
+        let words = scan(text.as_bytes(), 0, 128).unwrap();
+        let words = words.iter().map(|at| &text[*at as usize..]);
+        let words: Vec<_> = words
+            .map(|rest| &rest[..no_number_len(rest.as_bytes()).unwrap()])
+            .collect();
         assert_eq!(words, ["NaN", "-Infinity", "Infinity"]);
     }
 }

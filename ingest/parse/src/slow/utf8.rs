@@ -1,31 +1,39 @@
 //! UTF-8, and CESU-8, which old posthog-js sends: beyond the basic plane each half of a
 //! surrogate pair is encoded on its own.
 
-use super::{Patch, Replacement};
+use super::{REPAIRS_MAX, invalid_utf8, too_many_repairs};
+use crate::ApiError;
 
 /// Bytes of a surrogate half, and of a pair.
 const HALF_BYTES: usize = 3;
-const PAIR_BYTES: usize = 2 * HALF_BYTES;
+pub(super) const PAIR_BYTES: usize = 2 * HALF_BYTES;
 
-/// The surrogate pairs of a text that is otherwise UTF-8; the offset where it is neither.
-pub(super) fn patches(body: &[u8]) -> Result<Vec<Patch>, usize> {
-    let mut patches = Vec::new();
+/// Where the surrogate pairs are of a text that is otherwise UTF-8.
+pub(super) fn pairs(body: &[u8]) -> Result<Vec<u32>, ApiError> {
+    let mut found = Vec::new();
     let mut start = 0;
-    while let Err(error) = std::str::from_utf8(body.get(start..).unwrap_or_default()) {
-        start += error.valid_up_to();
-        let character = pair(body.get(start..).unwrap_or_default()).ok_or(start)?;
-        patches.push(Patch {
-            start,
-            end: start + PAIR_BYTES,
-            with: Replacement::Character(character),
-        });
+    loop {
+        let rest = body.get(start..).unwrap_or_default();
+        // Where there is one there are often more, and a check takes its time to begin.
+        if pair(rest).is_none() {
+            let Err(error) = std::str::from_utf8(rest) else {
+                return Ok(found);
+            };
+            start += error.valid_up_to();
+            if pair(body.get(start..).unwrap_or_default()).is_none() {
+                return Err(invalid_utf8(start));
+            }
+        }
+        if found.len() == REPAIRS_MAX {
+            return Err(too_many_repairs());
+        }
+        found.push(u32::try_from(start).unwrap_or(u32::MAX));
         start += PAIR_BYTES;
     }
-    Ok(patches)
 }
 
 /// The character of a surrogate pair at the start of a text.
-fn pair(text: &[u8]) -> Option<char> {
+pub(super) fn pair(text: &[u8]) -> Option<char> {
     let high = half(text, 0xa0..=0xaf)?;
     let low = half(text.get(HALF_BYTES..)?, 0xb0..=0xbf)?;
     char::from_u32(0x1_0000 + ((high & 0x3ff) << 10) + (low & 0x3ff))
@@ -48,9 +56,10 @@ mod tests {
     #[test]
     fn pairs_become_characters_and_the_rest_is_found() {
         let party = b"\"\xed\xa0\xbc\xed\xbe\x89\"";
-        let found = patches(party).unwrap();
-        assert_eq!((found[0].start, found[0].end), (1, 7));
-        assert!(matches!(found[0].with, Replacement::Character('🎉')));
+        assert_eq!(pairs(party), Ok(vec![1]));
+        assert_eq!(pair(&party[1..]), Some('🎉'));
+        let two = [&party[1..7], &party[1..7], b"x"].concat();
+        assert_eq!(pairs(&two), Ok(vec![0, 6]));
         let broken: [(&[u8], usize); 6] = [
             (b"a\xff", 1),
             (b"\xed\xa0\xbc", 0),
@@ -60,7 +69,7 @@ mod tests {
             (b"\xc0\x80", 0),
         ];
         for (bytes, at) in broken {
-            assert_eq!(patches(bytes).err(), Some(at), "{bytes:?}");
+            assert_eq!(pairs(bytes), Err(invalid_utf8(at)), "{bytes:?}");
         }
     }
 }

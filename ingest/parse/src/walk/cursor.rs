@@ -148,6 +148,9 @@ impl<'a> Cursor<'a> {
             b't' if text.starts_with(b"true") => (Kind::True, 4),
             b'f' if text.starts_with(b"false") => (Kind::False, 5),
             b'n' if text.starts_with(b"null") => (Kind::Null, 4),
+            b'0'..=b'9' if is_usual_number(self.body, at, end) => {
+                return Ok(Span::new(Kind::Number, at, end));
+            }
             b'-' | b'0'..=b'9' => (Kind::Number, number_len(text).ok_or(Refused)?),
             _ => return Err(Refused),
         };

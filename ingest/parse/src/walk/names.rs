@@ -41,6 +41,24 @@ const NAMES: [&str; 35] = [
     "window_id",
 ];
 
+/// Bytes of the longest of them.
+const NAME_BYTES_MAX: usize = 23;
+/// A bit for each length that one of them has.
+const LENGTHS: u32 = lengths();
+
+#[allow(
+    clippy::indexing_slicing,
+    reason = "what is out of bounds does not compile"
+)]
+const fn lengths() -> u32 {
+    let (mut lengths, mut nth) = (0, 0);
+    while nth < NAMES.len() {
+        lengths |= 1 << NAMES[nth].len();
+        nth += 1;
+    }
+    lengths
+}
+
 /// What the names that we look for among properties begin with, each where [`slot`] has it.
 const BEGINNINGS: [u32; SLOTS] = beginnings();
 const SLOTS: usize = 64;
@@ -84,12 +102,32 @@ pub(super) fn may_be_sought(beginning: [u8; 4]) -> bool {
 /// The name that a key with escapes spells, if it means something: `"\\u0065vent"` is `"event"`.
 #[cold]
 pub(super) fn spelled_with_escapes(raw: &[u8]) -> &'static [u8] {
-    let mut name = String::new();
-    if text::unescape(raw, &mut name).is_err() {
-        // A lone surrogate is in none of our names.
+    // Where they are decoded: all of our names are ASCII, and no longer.
+    let mut name = [0; NAME_BYTES_MAX];
+    let mut rest = raw;
+    let mut len = 0;
+    while let Some(first) = rest.first() {
+        let Some(place) = name.get_mut(len) else {
+            return b"";
+        };
+        let (byte, read) = match first {
+            b'\\' => match text::escaped(rest) {
+                Ok((character, read)) => (u8::try_from(character), read),
+                // A lone surrogate is in none of our names.
+                Err(_) => return b"",
+            },
+            byte => (Ok(*byte), 1),
+        };
+        let Ok(byte) = byte else { return b"" };
+        *place = byte;
+        len += 1;
+        rest = rest.get(read..).unwrap_or_default();
+    }
+    if LENGTHS >> len & 1 == 0 {
         return b"";
     }
-    let known = NAMES.iter().find(|known| **known == name);
+    let name = name.get(..len).unwrap_or_default();
+    let known = NAMES.iter().find(|known| known.as_bytes() == name);
     known.map_or(b"", |known| known.as_bytes())
 }
 
@@ -118,6 +156,31 @@ mod tests {
         for name in [*b"$os\"", *b"plan", *b"$bro"] {
             assert!(!may_be_sought(name));
         }
+    }
+
+    #[test]
+    fn names_with_escapes_are_the_same_names() {
+        for name in NAMES {
+            assert!(name.len() <= NAME_BYTES_MAX, "{name}");
+            let units = name.bytes().map(|byte| format!("\\u{byte:04x}"));
+            let all: String = units.collect();
+            let first = format!("\\u{:04X}{}", name.as_bytes()[0], &name[1..]);
+            for raw in [all, first] {
+                assert_eq!(spelled_with_escapes(raw.as_bytes()), name.as_bytes());
+            }
+        }
+        for raw in [
+            "",
+            "\\n",
+            "event\\u0020",
+            "\\u0065ven",
+            "\\ud83devent",
+            "\\u00e9vent",
+        ] {
+            assert_eq!(spelled_with_escapes(raw.as_bytes()), b"", "{raw}");
+        }
+        let long = "\\u0065".repeat(100);
+        assert_eq!(spelled_with_escapes(long.as_bytes()), b"");
     }
 
     /// Holds the list to the matches in the sources of the walk.

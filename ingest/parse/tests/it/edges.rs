@@ -66,6 +66,32 @@ fn an_event_has_a_limit_of_bytes_and_costs_only_itself() {
 }
 
 #[test]
+fn of_an_event_that_is_too_large_the_first_4_mib_are_kept_up_to_a_whole_character() {
+    const KEPT: usize = 4 << 20;
+    // Bytes before the text.
+    let head = r#"{"event":"e","distinct_id":"d","x":""#;
+    let event = |padding: usize, text: &str| format!(r#"{head}{}{text}"}}"#, "x".repeat(padding));
+    let room = KEPT - head.len();
+    let table = [
+        ("all of it fits", event(room - 2, ""), KEPT),
+        ("a byte more", event(room - 1, ""), KEPT),
+        ("the cut is between characters", event(room, "\u{e9}"), KEPT),
+        ("in a character of two", event(room - 1, "\u{e9}"), KEPT - 1),
+        ("of four", event(room - 3, "\u{1f980}"), KEPT - 3),
+    ];
+    for (what, event, expected) in table {
+        let body = format!(r#"{{"token":"{KEY}","batch":[{event}]}}"#);
+        let parsed = accepted(body, &facts());
+        let row = &rejected(&parsed.batch)[0];
+        assert_eq!(row.code, "event_too_large", "{what}");
+        assert_eq!(row.raw.len(), expected, "{what}");
+        assert!(event.starts_with(&row.raw), "{what}");
+        let is_told = row.detail.ends_with("; the first 4 MiB of it are kept.");
+        assert_eq!(is_told, event.len() > KEPT, "{what}: {}", row.detail);
+    }
+}
+
+#[test]
 fn attr_names_the_place_in_each_shape() {
     let event = |number: usize| {
         format!(r#"{{"event":"e","distinct_id":"d","timestamp":{number},"token":"{KEY}"}}"#)

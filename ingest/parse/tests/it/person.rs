@@ -146,26 +146,24 @@ const MERGES: &[[&str; 4]] = &[
     ],
     ["$create_alias", r#"{"alias":"\u0061"}"#, "alias", "a"],
     ["$merge_dangerously", r#"{"alias":"a"}"#, "merge", "a"],
-    // Without another id that may be somebody's they only say that the person is there.
-    ["$identify", "{}", "properties", ""],
-    [
-        "$identify",
-        r#"{"$anon_distinct_id":"d"}"#,
-        "properties",
-        "",
-    ],
+    // Without another id that may be somebody's, an `$identify` names its user, and the others only
+    // say that the person is there.
+    ["$identify", "{}", "identify", ""],
+    ["$identify", r#"{"$anon_distinct_id":"d"}"#, "identify", ""],
+    ["$identify", r#"{"$anon_distinct_id":null}"#, "identify", ""],
     [
         "$identify",
         r#"{"$anon_distinct_id":"Guest"}"#,
-        "properties",
+        "identify",
         "",
     ],
     [
         "$identify",
         r#"{"$anon_distinct_id":"'null'"}"#,
-        "properties",
+        "identify",
         "",
     ],
+    ["$create_alias", r#"{"alias":"d"}"#, "properties", ""],
     [
         "$create_alias",
         r#"{"alias":"\"undefined\""}"#,
@@ -203,6 +201,26 @@ fn merges_name_the_other_id() {
         said("$create_alias", "d", &long, "").unwrap().kind,
         "properties"
     );
+}
+
+#[test]
+fn an_identify_of_nobody_and_one_without_a_name_name_no_user() {
+    for id in ["'null'", "' Guest '"] {
+        let row = said("$identify", id, r#"{"$anon_distinct_id":"a"}"#, "");
+        assert_eq!(row.unwrap().kind, "properties", "{id}");
+    }
+    let engage = millrace_parse::Facts {
+        engage: true,
+        ..facts()
+    };
+    for (name, kind) in [("", "properties"), (r#""event":"$identify","#, "identify")] {
+        let body = format!(
+            r#"{{"api_key":"{KEY}",{name}"$distinct_id":"d","properties":{{"$set":{{"a":1}}}}}}"#
+        );
+        let parsed = accepted(body, &engage);
+        let rows = person_updates(&parsed.batch);
+        assert_eq!((rows.len(), rows[0].kind.as_str()), (1, kind), "{name}");
+    }
 }
 
 #[test]

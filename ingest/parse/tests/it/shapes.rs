@@ -185,6 +185,50 @@ fn a_request_without_one_good_key_is_refused() {
 }
 
 #[test]
+fn events_agree_on_a_key_however_each_spells_it() {
+    let events = |keys: &[&str]| {
+        let event = |key: &&str| format!(r#"{{"event":"e","distinct_id":"d","token":"{key}"}}"#);
+        let events: Vec<_> = keys.iter().map(event).collect();
+        format!("[{}]", events.join(","))
+    };
+    let spaced = format!("{KEY}{}", " ".repeat(10_000));
+    let escaped = KEY.replacen('p', "\\u0070", 1);
+    let table: [(&[&str], bool); 5] = [
+        (&[KEY, KEY], true),
+        (&[&spaced, KEY, &escaped, &spaced], true),
+        (&[&escaped, &spaced], true),
+        (&[&spaced, KEY, "phc_other"], false),
+        (&["\\ud83d", KEY], false),
+    ];
+    for (keys, agree) in table {
+        let body = events(keys);
+        if agree {
+            let events = u32::try_from(keys.len()).unwrap();
+            assert_eq!(accepted(body, &facts()).accepted, events, "{keys:?}");
+        } else {
+            assert_eq!(refusal(body, &facts()), "401 multiple_api_keys", "{keys:?}");
+        }
+    }
+}
+
+#[test]
+fn more_than_a_thousand_events_must_be_as_long_as_events_are() {
+    let batch = |list: &str| format!(r#"{{"token":"{KEY}","batch":[{list}{EVENT}]}}"#);
+    for short in ["{},", "1,", r#"{"event":"e"},"#] {
+        let parsed = accepted(batch(&short.repeat(999)), &facts());
+        assert_eq!((parsed.accepted, parsed.report.rejected_count), (1, 999));
+        let body = batch(&short.repeat(1_100));
+        assert_eq!(refusal(body, &facts()), "413 body_too_complex", "{short}");
+        // Beside long ones there may be more of them.
+        let long = format!("{EVENT},").repeat(4_000);
+        let parsed = accepted(batch(&(long + &short.repeat(1_100))), &facts());
+        assert_eq!(parsed.accepted, 4_001);
+    }
+    let shortest = r#"{"event":"a","distinct_id":1},"#.repeat(5_000);
+    assert_eq!(accepted(batch(&shortest), &facts()).accepted, 5_001);
+}
+
+#[test]
 fn a_key_that_is_not_cached_is_asked_for() {
     let body = r#"{"token":" phc_later ","batch":[{"event":"e","distinct_id":"d"}]}"#;
     let error = crate::support::parse(body, &facts()).unwrap_err();

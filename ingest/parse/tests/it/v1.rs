@@ -165,3 +165,42 @@ fn the_header_says_when_it_was_sent() {
         );
     }
 }
+
+#[test]
+fn the_name_of_an_sdk_takes_little_room_in_each_event_however_long_it_is() {
+    let table = [
+        (
+            "a/1".to_owned(),
+            r#"{"$lib":"a","$lib_version":"1"}"#.to_owned(),
+        ),
+        (
+            format!("{}/{}", "a".repeat(60_000), "1".repeat(129)),
+            format!(
+                r#"{{"$lib":"{}","$lib_version":"{}"}}"#,
+                "a".repeat(128),
+                "1".repeat(128)
+            ),
+        ),
+        // Never half a letter.
+        (
+            format!("{}/1", "é".repeat(100) + "a"),
+            format!(r#"{{"$lib":"{}","$lib_version":"1"}}"#, "é".repeat(64)),
+        ),
+        (
+            format!("a{}/1", "é".repeat(100)),
+            format!(r#"{{"$lib":"a{}","$lib_version":"1"}}"#, "é".repeat(63)),
+        ),
+    ];
+    for (sdk_info, expected) in &table {
+        let facts = Facts {
+            protocol: Protocol::V1 {
+                key: KEY,
+                sent_at: None,
+                sdk_info: Some(sdk_info),
+            },
+            ..facts()
+        };
+        let parsed = accepted(batch(&[event(1, "")]), &facts);
+        assert_eq!(events(&parsed.batch)[0].properties, *expected);
+    }
+}

@@ -5,6 +5,7 @@
 
 mod marks;
 mod order;
+mod room;
 mod stage;
 mod tally;
 

@@ -4,6 +4,7 @@ use super::stage::{Row, Sent, Stage, dawdle, rows_after_start, send};
 use super::try_orders;
 use crate::room::Queue;
 use crate::{Ack, Position, Refusal};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use millrace_log::testing::{Fault, FaultKind};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
@@ -103,6 +104,68 @@ fn at_a_stop_everybody_is_answered_and_what_was_taken_is_stored() {
             }
         });
     }
+}
+
+#[test]
+fn every_row_that_was_acknowledged_and_not_written_is_counted() {
+    try_orders(|| {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            let stage = Stage::start(Ack::Memory);
+            let fs = stage.fs.clone();
+            let after = thread_rng().gen_range(0..6);
+            let kind = FaultKind::Io;
+            fs.set_fault(Some(Fault { after, kind }));
+            let sent = send_during(stage, |stage| {
+                dawdle(60);
+                stage.running.stop();
+            });
+            let has_failed = !fs.has_fault();
+            fs.set_fault(None);
+            let acknowledged = sent.iter().filter(|(_, answer)| answer.is_ok()).count();
+            let stored = rows_after_start(&fs).len();
+            let said = recorder.handle().render();
+            let counted = said
+                .lines()
+                .find_map(|line| line.strip_prefix("millrace_log_rows_lost_total{lane=\"live\"} "));
+            let counted: usize = counted.map_or(0, |count| count.parse().unwrap());
+            // A frame whose sync failed may be there all the same.
+            assert!(acknowledged <= stored + counted, "{counted}: {sent:?}");
+            assert!(has_failed || counted == 0);
+        });
+    });
+}
+
+/// Lets others go on; whoever commits may not go on from there.
+fn pause_or_panic() {
+    thread::yield_now();
+    let name = thread::current().name().map(str::to_owned);
+    if name.as_deref() == Some("commit-live") && thread_rng().gen_bool(0.3) {
+        // A panic that says nothing: thousands of them would.
+        std::panic::resume_unwind(Box::new("a bug of the commit thread"));
+    }
+}
+
+#[test]
+fn nobody_is_told_of_a_stop_whose_row_a_thread_that_panicked_may_have_stored() {
+    try_orders(|| {
+        let stage = Stage::start_on(Ack::Disk, pause_or_panic);
+        let (fs, pipeline) = (stage.fs.clone(), stage.pipeline.clone());
+        let sent = send_during(stage, |stage| {
+            dawdle(60);
+            stage.running.stop();
+        });
+        let has_panicked = pipeline.failure().is_some();
+        drop(pipeline);
+        let stored = rows_after_start(&fs);
+        check(&sent, &stored);
+        for (row, answer) in &sent {
+            let is_stored = stored.iter().any(|(it, _)| it == row);
+            let is_told_to_be_not = answer == &Err(Refusal::ShuttingDown);
+            assert!(!(is_stored && is_told_to_be_not), "{row:?} is stored");
+            assert!(has_panicked || answer != &Err(Refusal::LogFailed));
+        }
+    });
 }
 
 #[test]

@@ -35,7 +35,12 @@ pub struct Stage {
 
 impl Stage {
     pub fn start(ack: Ack) -> Self {
-        let fs = MemoryFs::new().with_pause(thread::yield_now);
+        Self::start_on(ack, thread::yield_now)
+    }
+
+    /// Starts on a disk that calls this before it writes or syncs.
+    pub fn start_on(ack: Ack, pause: fn()) -> Self {
+        let fs = MemoryFs::new().with_pause(pause);
         let options = PipelineOptions {
             log_dir: DIR.into(),
             log_bytes_max: LOG_BYTES_MAX,
@@ -61,6 +66,7 @@ pub fn batch(lane: Lane, row: Row) -> Batch {
     let key = RowKey {
         id: Uuid::nil(),
         received_at: Micros(0),
+        index: None,
     };
     let group = RowGroup {
         table: Table::Events,

@@ -24,7 +24,7 @@ pub struct Checkpoint {
     pub salt: u32,
     /// Everything below is in ClickHouse.
     pub low: Position,
-    /// Below this nobody knows what was shipped, as an earlier checkpoint was lost.
+    /// Below this nobody knew what was shipped when the lane began, as an earlier checkpoint was lost.
     pub suspect_below: Position,
     /// Up to where sections have been taken, by key.
     pub taken: Vec<(Key, Place)>,
@@ -39,7 +39,11 @@ pub struct Range {
     pub first: Place,
     pub last: Place,
     pub rows: Option<RowRange>,
+    /// See [`Unit::start_mark`](super::unit::Unit::start_mark).
+    pub start_mark: Option<u32>,
     pub attempt: u32,
+    /// See [`Unit::is_suspect`](super::unit::Unit::is_suspect).
+    pub is_suspect: bool,
     pub run: Option<Uuid>,
 }
 
@@ -99,7 +103,11 @@ struct StoredRange {
     last: StoredPlace,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     rows: Option<(u32, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    start_mark: Option<u32>,
     attempt: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    is_suspect: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     run: Option<Uuid>,
 }
@@ -130,7 +138,9 @@ impl Stored {
                 first: stored_place(range.first),
                 last: stored_place(range.last),
                 rows: range.rows.map(|rows| (rows.from, rows.to)),
+                start_mark: range.start_mark,
                 attempt: range.attempt,
+                is_suspect: range.is_suspect,
                 run: range.run,
             })
             .collect();
@@ -172,7 +182,9 @@ impl Stored {
                     first: place(range.first),
                     last: place(range.last),
                     rows: range.rows.map(|(from, to)| RowRange { from, to }),
+                    start_mark: range.start_mark,
                     attempt: range.attempt,
+                    is_suspect: range.is_suspect,
                     run: range.run,
                 })
                 .collect(),
@@ -221,7 +233,9 @@ mod tests {
                 first: place((3, 64, 0)),
                 last: place((3, 64, 0)),
                 rows: Some(RowRange { from: 1, to: 2 }),
+                start_mark: Some(u32::MAX),
                 attempt: 4,
+                is_suspect: true,
                 run: Some(Uuid::from_u128(9)),
             }],
         }
@@ -231,6 +245,18 @@ mod tests {
     fn a_checkpoint_survives_its_bytes() {
         let bytes = checkpoint().to_bytes().unwrap();
         assert_eq!(Checkpoint::from_bytes(&bytes).unwrap(), checkpoint());
+    }
+
+    #[test]
+    fn an_insert_of_a_version_without_marks_of_starts_has_none() {
+        let bytes = checkpoint().to_bytes().unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let earlier = text.replace(r#""start_mark":4294967295,"#, "");
+        let earlier = earlier.replace(r#""is_suspect":true,"#, "");
+        assert!(earlier.len() + 40 < text.len(), "{text}");
+        let read = Checkpoint::from_bytes(earlier.as_bytes()).unwrap();
+        let range = &read.in_flight[0];
+        assert_eq!((range.start_mark, range.is_suspect), (None, false));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A ClickHouse that has nothing, and answers inserts as a test says.
 
 use super::sink::Sink;
-use millrace_clickhouse::{Body, InsertError, QueryError};
+use millrace_clickhouse::{Body, Found, InsertError, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -10,6 +10,7 @@ use uuid::Uuid;
 #[derive(Clone)]
 pub(super) struct FakeSink {
     answer: Arc<dyn Fn() -> Result<(), InsertError> + Send + Sync>,
+    is_running: Arc<dyn Fn() -> Result<bool, QueryError> + Send + Sync>,
 }
 
 impl FakeSink {
@@ -18,6 +19,18 @@ impl FakeSink {
     ) -> Self {
         Self {
             answer: Arc::new(answer),
+            is_running: Arc::new(|| Ok(false)),
+        }
+    }
+
+    /// Answers so whether an insert is running.
+    pub(super) fn asked(
+        self,
+        is_running: impl Fn() -> Result<bool, QueryError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            is_running: Arc::new(is_running),
+            ..self
         }
     }
 }
@@ -39,8 +52,12 @@ impl Sink for FakeSink {
         Ok(false)
     }
 
+    async fn count_present(&self, _: Table, _: Month, _: &[RowKey]) -> Result<Found, QueryError> {
+        Ok(Found::default())
+    }
+
     async fn insert_is_running(&self, _: &str) -> Result<bool, QueryError> {
-        Ok(false)
+        (self.is_running)()
     }
 
     async fn server_run(&self, _: &str) -> Result<Uuid, QueryError> {

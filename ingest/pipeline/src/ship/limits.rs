@@ -35,7 +35,7 @@ impl Limits {
                 rows_target: 100_000,
                 bytes_target: 96 << 20,
                 age_recent: Duration::from_secs(1),
-                age_old: Duration::from_secs(15),
+                age_old: Duration::from_secs(5),
                 early_every: Duration::from_secs(1),
                 early_max: 8,
                 in_flight_max: 4,

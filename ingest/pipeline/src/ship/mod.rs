@@ -15,6 +15,9 @@
 //! | `plan`, `unit`, `section`, `limits` | which rows go into which insert; pure |
 //! | `checkpoint` | what survives a restart; pure |
 //! | `deliver`, `sink`, `pace` | one insert until its outcome is known |
+//! | `sought` | whether an insert's rows are there: all, some or none |
+//! | `proof` | whether rows or the server are to blame for a failure |
+//! | `retries` | places of those that fail again and again |
 //! | `attempt` | reads an insert's bytes, delivers, sets aside what cannot be read |
 //! | `source`, `rows` | an insert's bytes; cutting them between rows |
 //! | `poison` | where rows go that ClickHouse refuses |
@@ -34,9 +37,13 @@ mod options;
 mod pace;
 mod plan;
 mod poison;
+mod proof;
+mod retries;
 mod rows;
+mod salvage;
 mod section;
 mod sink;
+mod sought;
 mod source;
 mod unit;
 

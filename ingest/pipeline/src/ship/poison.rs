@@ -77,6 +77,7 @@ impl PoisonDir {
             clickhouse_code: poison.clickhouse_code,
             reason: &poison.reason,
         };
+        let name = self.free_name(name, extension, &poison.bytes);
         write_synced(&self.0.join(format!("{name}.{extension}")), &poison.bytes)?;
         let path = self.0.join(format!("{name}.json"));
         write_synced(&path, &serde_json::to_vec_pretty(&label)?)?;
@@ -85,6 +86,17 @@ impl PoisonDir {
             sync_dir(parent)?;
         }
         Ok(path)
+    }
+
+    /// A name that no other rows have: places come again in a log folder that is new, or was brought back.
+    fn free_name(&self, name: String, extension: &str, bytes: &[u8]) -> String {
+        let is_free = |name: &String| {
+            let there = fs::read(self.0.join(format!("{name}.{extension}")));
+            there.is_err() || there.is_ok_and(|there| there == bytes)
+        };
+        let others = (2..).map(|nth: u32| format!("{name}-{nth}"));
+        let mut names = std::iter::once(name.clone()).chain(others);
+        names.find(is_free).unwrap_or(name)
     }
 }
 
@@ -126,13 +138,22 @@ mod tests {
             clickhouse_code: Some(33),
             reason: "cannot read".to_owned(),
         };
-        let path = PoisonDir::new(dir.path().join("poison"))
-            .set_aside(&poison)
-            .unwrap();
+        let poison_dir = PoisonDir::new(dir.path().join("poison"));
+        let path = poison_dir.set_aside(&poison).unwrap();
         assert!(path.ends_with("poison/events-4-128-1-7.json"), "{path:?}");
         let label: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(label["reason"], "cannot read");
         assert_eq!(label["clickhouse_code"], 33);
+        assert_eq!(fs::read(path.with_extension("rowbinary")).unwrap(), b"row");
+
+        // What comes from the same place again is the same, unless the log is another one.
+        assert_eq!(poison_dir.set_aside(&poison).unwrap(), path);
+        let bytes = b"other".to_vec();
+        let other = poison_dir.set_aside(&Poison { bytes, ..poison }).unwrap();
+        assert!(
+            other.ends_with("poison/events-4-128-1-7-2.json"),
+            "{other:?}"
+        );
         assert_eq!(fs::read(path.with_extension("rowbinary")).unwrap(), b"row");
     }
 }

@@ -18,6 +18,8 @@ enum Column {
     TextId,
     /// The time of the row's key.
     ReceivedAt,
+    /// The index of the row's key.
+    Index,
     /// Whose row it is.
     TeamId,
 }
@@ -73,10 +75,24 @@ impl Layout {
         Ok(rows)
     }
 
+    /// The rows in `bytes` up to the first that does not end within them.
+    pub fn leading_rows(&self, bytes: &[u8]) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        loop {
+            let start = rows.last().map_or(0, |row| row.bytes.end);
+            let rest = bytes.get(start..).filter(|rest| !rest.is_empty());
+            let Some(mut row) = rest.and_then(|rest| self.row(rest)) else {
+                return rows;
+            };
+            row.bytes = start..start + row.bytes.end;
+            rows.push(row);
+        }
+    }
+
     /// The first row.
     fn row(&self, bytes: &[u8]) -> Option<Row> {
         let mut rest = bytes;
-        let (mut id, mut received_at, mut team_id) = (None, None, None);
+        let (mut id, mut received_at, mut index, mut team_id) = (None, None, None, None);
         for column in &self.0 {
             match column {
                 Column::Fixed(width) => {
@@ -102,6 +118,11 @@ impl Layout {
                     received_at = Some(Micros(i64::from_le_bytes(*value)));
                     rest = tail;
                 }
+                Column::Index => {
+                    let (value, tail) = rest.split_first_chunk::<4>()?;
+                    index = Some(u32::from_le_bytes(*value));
+                    rest = tail;
+                }
                 Column::TeamId => {
                     let (value, tail) = rest.split_first_chunk::<8>()?;
                     team_id = Some(TeamId(i64::from_le_bytes(*value)));
@@ -109,9 +130,13 @@ impl Layout {
                 }
             }
         }
-        let key = id
-            .zip(received_at)
-            .map(|(id, received_at)| RowKey { id, received_at });
+        // Of the others the id is the row's own.
+        let index = index.filter(|_| !self.0.contains(&Column::Id));
+        let key = id.zip(received_at).map(|(id, received_at)| RowKey {
+            id,
+            received_at,
+            index,
+        });
         Some(Row {
             bytes: 0..bytes.len() - rest.len(),
             key,
@@ -127,7 +152,7 @@ fn column(name: &str) -> Option<Column> {
         "created_at" | "received_at" => Column::ReceivedAt,
         "team_id" => Column::TeamId,
         "timestamp" => Column::Fixed(8),
-        "index" => Column::Fixed(4),
+        "index" => Column::Index,
         "historical_migration" => Column::Fixed(1),
         "event" | "properties" | "distinct_id" | "code" | "attr" | "detail" | "raw" | "kind"
         | "other_id" | "person_set" | "person_set_once" | "person_unset" | "group_type"
@@ -137,7 +162,7 @@ fn column(name: &str) -> Option<Column> {
 }
 
 /// A byte string behind its length in LEB128, and what follows it.
-fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0_u64;
     let mut rest = bytes;
     for shift in (0..64).step_by(7) {

@@ -56,7 +56,8 @@ pub struct Section<S> {
     pub row_bytes: u64,
     /// A few keys of its rows.
     pub keys: Vec<RowKey>,
-    /// Nobody knows whether it was shipped: it is older than a checkpoint that is lost.
+    /// Nobody knows whether it was shipped: it is older than this start of the process. Then it was not,
+    /// unless the checkpoint is lost, or the folder is an older copy of one that went on elsewhere.
     pub is_suspect: bool,
     pub source: S,
 }

@@ -1,6 +1,6 @@
 //! What delivery needs of ClickHouse; a trait so that the model test can lose answers at will.
 
-use millrace_clickhouse::{Body, ClickHouse, Insert, InsertError, QueryError};
+use millrace_clickhouse::{Body, ClickHouse, Found, Insert, InsertError, QueryError};
 use millrace_rows::{Month, RowKey, Table};
 use uuid::Uuid;
 
@@ -24,6 +24,14 @@ pub trait Sink: Clone + Send + Sync + 'static {
         month: Month,
         keys: &[RowKey],
     ) -> impl Future<Output = Result<bool, QueryError>> + Send;
+
+    /// See [`ClickHouse::count_present`].
+    fn count_present(
+        &self,
+        table: Table,
+        month: Month,
+        keys: &[RowKey],
+    ) -> impl Future<Output = Result<Found, QueryError>> + Send;
 
     /// See [`ClickHouse::insert_is_running`].
     fn insert_is_running(
@@ -64,6 +72,15 @@ impl Sink for ClickHouse {
         keys: &[RowKey],
     ) -> Result<bool, QueryError> {
         Self::any_present(self, table, month, keys).await
+    }
+
+    async fn count_present(
+        &self,
+        table: Table,
+        month: Month,
+        keys: &[RowKey],
+    ) -> Result<Found, QueryError> {
+        Self::count_present(self, table, month, keys).await
     }
 
     async fn insert_is_running(&self, token: &str) -> Result<bool, QueryError> {

@@ -2,18 +2,18 @@
 
 use super::rows::Layout;
 use super::section::Section;
-use super::unit::{RowRange, Unit, spread};
+use super::sought::Sought;
+use super::unit::{RowRange, Unit};
 use bytes::Bytes;
 use millrace_clickhouse::{Body, INSERT_BYTES_MAX, InsertError, InsertOutcome};
 use millrace_log::block::{BlockError, Compressor, decompress_into_vec};
 use millrace_log::{FrameSection, LogHandle, ReadError, Reader};
-use millrace_rows::RowKey;
+use millrace_rows::{RowKey, Table};
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Keys of a cut section that are asked for at most.
-const SAMPLE_KEYS_MAX: usize = 32;
 /// A section that holds more is not ours: the commit thread makes them far smaller.
 const SECTION_BYTES_MAX: usize = 2 * INSERT_BYTES_MAX as usize;
 
@@ -34,8 +34,8 @@ pub struct Payload {
     pieces: Vec<Range<usize>>,
     /// The rows of a cut section, in ClickHouse blocks.
     pub cut: Option<Bytes>,
-    /// A sample of the rows, spread over them.
-    pub keys: Vec<RowKey>,
+    /// The rows, for who looks for them.
+    pub sought: Sought,
 }
 
 /// Why an insert's bytes cannot be had.
@@ -53,8 +53,8 @@ pub enum PayloadError {
 }
 
 impl Payload {
-    /// What `unit` sends; reads the log only if the rows are to be cut or their keys are not
-    /// known. Blocks.
+    /// What `unit` sends; reads the log only if the rows are to be cut, or are in doubt, or their keys are
+    /// not known. Blocks.
     ///
     /// # Errors
     /// If the log cannot be read, or a section must be cut and cannot.
@@ -64,27 +64,77 @@ impl Payload {
             unit: Arc::clone(unit),
             pieces: pieces(unit),
             cut: None,
-            keys: unit.sample_keys(),
+            sought: Sought::default(),
         };
-        if unit.range.is_some() || payload.keys.is_empty() {
-            payload.look_at_rows()?;
-        }
+        let known = unit.known_keys();
+        payload.sought = match unit.range {
+            Some(range) => payload.cut(range)?,
+            None if unit.in_doubt || known.is_empty() => all_rows(log, unit)?,
+            None => Sought::rows(known, &[]).into_block(),
+        };
         Ok(payload)
     }
 
-    fn look_at_rows(&mut self) -> Result<(), PayloadError> {
+    /// Takes rows of the only section, and says how to look for them.
+    fn cut(&mut self, range: RowRange) -> Result<Sought, PayloadError> {
         let blocks = read(&self.log, &self.unit.sections).map_err(read_error)?;
         let rows =
             unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
-        let cut = cut(&self.unit.key.insert_target, &rows, self.unit.range)?;
-        self.keys = cut.keys;
-        if self.unit.range.is_some() {
-            let mut packed = Vec::new();
-            Compressor::new().compress_into(cut.bytes, &mut packed);
-            self.cut = Some(packed.into());
-        }
-        Ok(())
+        let cut = cut(&self.unit.key.insert_target, &rows, Some(range))?;
+        let mut packed = Vec::new();
+        Compressor::new().compress_into(cut.bytes, &mut packed);
+        self.cut = Some(packed.into());
+        let table = self.unit.key.table();
+        let sought = Sought::rows(left_of(table, cut.keys), &left_of(table, cut.others));
+        Ok(match self.unit.in_doubt {
+            true => sought,
+            false => sought.into_block(),
+        })
     }
+}
+
+/// All rows of whole sections, of which each may be there by itself. Of a damaged section those count that its
+/// header names; one that cannot be cut was never sent by halves.
+fn all_rows(log: &LogHandle, unit: &Unit<FrameSection>) -> Result<Sought, PayloadError> {
+    let mut keys = Vec::new();
+    let mut is_cuttable = true;
+    for section in &unit.sections {
+        match keys_of(log, &unit.key.insert_target, section) {
+            Ok(found) if !found.is_empty() => keys.extend(found),
+            Err(PayloadError::Read(error)) => return Err(PayloadError::Read(error)),
+            Ok(_) | Err(PayloadError::Damaged(_)) => keys.extend_from_slice(&section.keys),
+            Err(PayloadError::Uncuttable(_)) => {
+                is_cuttable = false;
+                keys.extend_from_slice(&section.keys);
+            }
+        }
+    }
+    let sought = Sought::rows(left_of(unit.key.table(), keys), &[]);
+    Ok(match unit.sections.len() > 1 || is_cuttable {
+        true => sought,
+        false => sought.into_block(),
+    })
+}
+
+/// The rows that can be there: of an event that came again under its uuid `events` keeps the last, in one block from the
+/// insert on.
+fn left_of(table: Option<Table>, mut keys: Vec<RowKey>) -> Vec<RowKey> {
+    if table == Some(Table::Events) {
+        keys.sort_unstable_by_key(|key| (key.id, Reverse(key.received_at)));
+        keys.dedup_by_key(|key| key.id);
+    }
+    keys
+}
+
+/// The keys of a section's rows.
+fn keys_of(
+    log: &LogHandle,
+    insert_target: &str,
+    section: &Section<FrameSection>,
+) -> Result<Vec<RowKey>, PayloadError> {
+    let blocks = read(log, std::slice::from_ref(section)).map_err(read_error)?;
+    let rows = unpacked(&blocks).map_err(|error| PayloadError::Uncuttable(error.to_string()))?;
+    Ok(cut(insert_target, &rows, None)?.keys)
 }
 
 impl Body for Payload {
@@ -182,7 +232,25 @@ pub fn read(log: &LogHandle, sections: &[Section<FrameSection>]) -> Result<Vec<B
     sections.map(|it| reader.read_blocks(&it.source)).collect()
 }
 
-/// The same in one buffer: each that is handed to the connection is a step of two tasks. `None` if `read`
+/// The blocks of sections as they are now, damaged or not.
+///
+/// # Errors
+/// As [`read_unproven_blocks`](millrace_log::Reader::read_unproven_blocks).
+pub fn read_unproven(
+    log: &LogHandle,
+    sections: &[Section<FrameSection>],
+) -> Result<Vec<Bytes>, ReadError> {
+    let Some(first) = sections.first() else {
+        return Ok(Vec::new());
+    };
+    let mut reader = log.reader(first.place.frame);
+    let sections = sections.iter();
+    sections
+        .map(|it| reader.read_unproven_blocks(&it.source))
+        .collect()
+}
+
+/// Blocks of sections in one buffer: each that is handed to the connection is a step of two tasks. `None` if `read`
 /// says of a section that it did not read it.
 fn read_together(
     log: &LogHandle,
@@ -227,6 +295,8 @@ pub fn check_cuttable(insert_target: &str, blocks: &[Bytes]) -> Result<(), Paylo
 struct CutRows<'a> {
     bytes: &'a [u8],
     keys: Vec<RowKey>,
+    /// Keys of the rows that are not taken.
+    others: Vec<RowKey>,
 }
 
 fn cut<'a>(
@@ -242,16 +312,18 @@ fn cut<'a>(
         .map_err(|error| uncuttable(error.to_string()))?;
     let wanted = range.map_or(0..rows.len(), |it| it.from as usize..it.to as usize);
     let kept = rows
-        .get(wanted)
+        .get(wanted.clone())
         .ok_or_else(|| uncuttable(format!("the section has only {} rows", rows.len())))?;
     let span = match (kept.first(), kept.last()) {
         (Some(first), Some(last)) => first.bytes.start..last.bytes.end,
         _ => 0..0,
     };
-    let keys: Vec<RowKey> = kept.iter().filter_map(|row| row.key).collect();
+    let others = rows.iter().enumerate();
+    let others = others.filter(|(nth, _)| !wanted.contains(nth));
     Ok(CutRows {
         bytes: bytes.get(span).unwrap_or_default(),
-        keys: spread(&keys, SAMPLE_KEYS_MAX),
+        keys: kept.iter().filter_map(|row| row.key).collect(),
+        others: others.filter_map(|(_, row)| row.key).collect(),
     })
 }
 

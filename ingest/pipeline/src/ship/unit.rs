@@ -4,14 +4,28 @@ use super::section::{Key, Place, Section};
 use millrace_rows::RowKey;
 use uuid::Uuid;
 
-/// Keys asked for at most when the outcome of an insert is in doubt.
-const SAMPLE_KEYS_MAX: usize = 32;
-
 /// Rows `from..to` of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowRange {
     pub from: u32,
     pub to: u32,
+}
+
+/// Where an insert begins and ends in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    pub first: Place,
+    pub last: Place,
+}
+
+impl Ends {
+    /// Those of sections; `None` if there are none.
+    pub fn of<S>(sections: &[Section<S>]) -> Option<Self> {
+        Some(Self {
+            first: sections.first()?.place,
+            last: sections.last()?.place,
+        })
+    }
 }
 
 /// Rows of one key that go to ClickHouse in one insert: sections that follow one another in the
@@ -21,12 +35,19 @@ pub struct Unit<S> {
     pub key: Key,
     /// Never empty.
     pub sections: Vec<Section<S>>,
+    /// As it was planned: the name stays, although damage may have taken what lay there since.
+    pub ends: Ends,
     /// Set when a section was cut: then it is the only one.
     pub range: Option<RowRange>,
+    /// Mark of the start that gave the token; `None` in one of an earlier version, whose tokens had none.
+    pub start_mark: Option<u32>,
     /// Rises when the rows are sent again although an earlier token may be spent.
     pub attempt: u32,
     /// Whether an insert under the present token may have been sent before this process began.
     pub in_doubt: bool,
+    /// Whether its rows are those of [suspects](Section::is_suspect), or of an insert of which some were found, and
+    /// were not asked for yet: each of them may be there or not.
+    pub is_suspect: bool,
     /// The run of the server in which the insert was (or will be) sent for the first time.
     pub run: Option<Uuid>,
     /// Whether it is a part of an insert that ClickHouse could not read. Such parts get one place
@@ -35,14 +56,6 @@ pub struct Unit<S> {
 }
 
 impl<S> Unit<S> {
-    pub fn first(&self) -> Option<Place> {
-        self.sections.first().map(|section| section.place)
-    }
-
-    pub fn last(&self) -> Option<Place> {
-        self.sections.last().map(|section| section.place)
-    }
-
     /// Rows of the insert.
     pub fn rows(&self) -> u64 {
         match self.range {
@@ -66,75 +79,66 @@ impl<S> Unit<S> {
         }
     }
 
-    /// The name of the insert. Positions in a log are used once, so the name is, too; `prefix`
-    /// tells logs apart.
+    /// The name of the insert. Positions in a log are used once, so the name is, too; `prefix` tells logs
+    /// apart, and the mark of the start copies of one log, which go on from the same place.
     pub fn token(&self, prefix: &str) -> String {
-        let place = |place: Option<Place>| place.map_or_else(String::new, |it| it.to_string());
         let rows = self
             .range
             .map(|range| format!(".{}..{}", range.from, range.to))
             .unwrap_or_default();
+        let mark = self
+            .start_mark
+            .map(|mark| format!("-{mark:08x}"))
+            .unwrap_or_default();
         format!(
-            "{prefix}-{}-{}-{}-{}{rows}-{}",
+            "{prefix}-{}-{}{mark}-{}-{}{rows}-{}",
             self.key.table_name(),
             self.key.month,
-            place(self.first()),
-            place(self.last()),
+            self.ends.first,
+            self.ends.last,
             self.attempt,
         )
     }
 
-    /// Keys spread over the insert; empty for a cut section, as nobody knows which of its keys
+    /// Keys that are known without a look at the rows; none for a cut section, as nobody knows which of its keys
     /// are in the range.
-    pub fn sample_keys(&self) -> Vec<RowKey> {
+    pub fn known_keys(&self) -> Vec<RowKey> {
         if self.range.is_some() {
             return Vec::new();
         }
-        let keys: Vec<RowKey> = self
-            .sections
-            .iter()
-            .flat_map(|section| section.keys.iter().copied())
-            .collect();
-        spread(&keys, SAMPLE_KEYS_MAX)
+        let sections = self.sections.iter();
+        sections.flat_map(|it| it.keys.iter().copied()).collect()
     }
-}
-
-/// At most `count_max` of `items`, evenly spread, the first and the last among them.
-pub fn spread<T: Copy>(items: &[T], count_max: usize) -> Vec<T> {
-    if items.len() <= count_max {
-        return items.to_vec();
-    }
-    let last = items.len() - 1;
-    let steps = count_max.saturating_sub(1).max(1);
-    (0..count_max)
-        .filter_map(|step| items.get(step * last / steps).copied())
-        .collect()
 }
 
 impl<S: Clone> Unit<S> {
-    /// Two units with the same rows, both never sent; `None` when there is but one row.
+    /// Two units with the same rows, both never sent; `None` when there is but one row. Of suspects each half
+    /// is to be asked for, too.
     pub fn halves(&self) -> Option<[Self; 2]> {
-        let half = |sections: &[Section<S>], range| Self {
-            key: self.key.clone(),
-            sections: sections.to_vec(),
-            range,
-            attempt: 0,
-            in_doubt: false,
-            run: None,
-            is_part: true,
+        let half = |sections: &[Section<S>], range| {
+            Some(Self {
+                key: self.key.clone(),
+                sections: sections.to_vec(),
+                ends: Ends::of(sections)?,
+                range,
+                start_mark: self.start_mark,
+                attempt: 0,
+                in_doubt: self.is_suspect,
+                is_suspect: self.is_suspect,
+                run: None,
+                is_part: true,
+            })
         };
         if self.sections.len() > 1 {
             let (left, right) = self.sections.split_at(self.sections.len() / 2);
-            return Some([half(left, None), half(right, None)]);
+            return Some([half(left, None)?, half(right, None)?]);
         }
         let rows = self.sections.first()?.rows;
         let RowRange { from, to } = self.range.unwrap_or(RowRange { from: 0, to: rows });
         let middle = from + to.saturating_sub(from) / 2;
         let is_cut = from < middle && middle < to;
-        is_cut.then(|| {
-            [(from, middle), (middle, to)]
-                .map(|(from, to)| half(&self.sections, Some(RowRange { from, to })))
-        })
+        let part = |from, to| half(&self.sections, Some(RowRange { from, to }));
+        is_cut.then(|| Some([part(from, middle)?, part(middle, to)?]))?
     }
 }
 
@@ -159,31 +163,53 @@ mod tests {
             is_suspect: false,
             source: (),
         };
+        let sections: Vec<_> = rows.iter().enumerate().map(section).collect();
         Unit {
             key: Key {
                 insert_target: "events(uuid)".into(),
                 month: Month(202_611),
             },
-            sections: rows.iter().enumerate().map(section).collect(),
+            ends: Ends::of(&sections).unwrap(),
+            sections,
             range: None,
+            start_mark: Some(0xc0ffee),
             attempt: 2,
             in_doubt: true,
+            is_suspect: false,
             run: Some(Uuid::nil()),
             is_part: false,
         }
     }
 
     #[test]
-    fn a_token_names_table_month_range_and_attempt() {
+    fn a_token_names_table_month_start_range_and_attempt() {
         assert_eq!(
             unit(&[1, 1]).token("n-live"),
-            "n-live-events-202611-1:64.0-1:64.1-2"
+            "n-live-events-202611-00c0ffee-1:64.0-1:64.1-2"
         );
         let [left, _] = unit(&[10]).halves().unwrap();
         assert_eq!(
             left.token("n-live"),
-            "n-live-events-202611-1:64.0-1:64.0.0..5-0"
+            "n-live-events-202611-00c0ffee-1:64.0-1:64.0.0..5-0"
         );
+        let earlier = Unit {
+            start_mark: None,
+            ..unit(&[1, 1])
+        };
+        assert_eq!(
+            earlier.token("n-live"),
+            "n-live-events-202611-1:64.0-1:64.1-2",
+            "an insert that is under way during an upgrade keeps its name"
+        );
+    }
+
+    #[test]
+    fn a_token_stays_when_damage_takes_the_ends_of_its_insert() {
+        let mut damaged = unit(&[1, 1, 1]);
+        let token = damaged.token("n-live");
+        damaged.sections.remove(0);
+        damaged.sections.pop();
+        assert_eq!(damaged.token("n-live"), token);
     }
 
     #[test]
@@ -202,13 +228,5 @@ mod tests {
             }
         }
         assert_eq!(single, 9);
-    }
-
-    #[test]
-    fn a_sample_is_spread_from_first_to_last() {
-        let items: Vec<u32> = (0..100).collect();
-        let sample = spread(&items, 32);
-        assert_eq!((sample.len(), sample[0], sample[31]), (32, 0, 99));
-        assert_eq!(spread(&items[..3], 32), [0, 1, 2]);
     }
 }

@@ -48,6 +48,7 @@ pub fn group(table: Table, month: Month, rows: u32, bytes: &[u8]) -> RowGroup {
     let key = RowKey {
         id: Uuid::from_u128(7),
         received_at: Micros(9),
+        index: None,
     };
     RowGroup {
         table,
@@ -250,4 +251,39 @@ async fn an_answer_may_wait_for_clickhouse() {
     };
     let (answer, ()) = tokio::join!(answer, ship);
     assert_eq!(answer.unwrap(), Some(fixture.live.log.synced()));
+}
+
+#[tokio::test]
+async fn who_waits_for_clickhouse_is_told_that_the_rows_are_stored_when_shipping_ends() {
+    let fixture = start(|options| options.ack = Ack::ClickHouse);
+    let rows = vec![group(Table::Events, NOVEMBER, 1, b"row")];
+    let slot = fixture.pipeline.reserve(Lane::Live, 3).unwrap();
+    drop(fixture.live.shipped);
+    let answer = slot.submit(batch(Lane::Live, rows), drop).await;
+    assert_eq!(answer.unwrap_err(), Refusal::NotShipped);
+    assert_eq!(sections(&fixture.live.log).len(), 1);
+}
+
+#[tokio::test]
+async fn rows_that_no_insert_can_hold_are_refused_and_those_that_outgrow_their_body_are_counted() {
+    let fixture = start(|options| options.queue_bytes_max = 1 << 20);
+    let of_bytes = |bytes: usize| {
+        let group = group(Table::Events, NOVEMBER, 1, &vec![0; bytes]);
+        batch(Lane::Live, vec![group])
+    };
+    let slot = fixture.pipeline.reserve(Lane::Live, 100).unwrap();
+    let refused = slot.submit(of_bytes((128 << 20) + 1), drop).await;
+    assert_eq!(refused.unwrap_err(), Refusal::TooLarge);
+
+    let other = fixture.pipeline.reserve(Lane::Live, 100).unwrap();
+    let slot = fixture.pipeline.reserve(Lane::Live, 100).unwrap();
+    let refused = slot.submit(of_bytes(1 << 20), drop).await;
+    assert_eq!(refused.unwrap_err(), Refusal::QueueFull);
+    let slot = fixture.pipeline.reserve(Lane::Live, 100).unwrap();
+    slot.submit(of_bytes(1 << 19), drop).await.unwrap();
+    drop(other);
+    // All of it was given back.
+    let slot = fixture.pipeline.reserve(Lane::Live, 1 << 20).unwrap();
+    slot.submit(of_bytes(1 << 20), drop).await.unwrap();
+    assert!(sections(&fixture.historical.log).is_empty());
 }

@@ -4,9 +4,10 @@ use crate::ship_fixture::{Database, LIMITS, TIMES, event, start};
 use millrace_embedded::testing::{TestEngine, shared};
 use millrace_log::Section;
 use millrace_pipeline::ship::Limits;
-use millrace_rows::EventRow;
+use millrace_rows::{EventRow, Micros, RejectedRow, Table, TeamId};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// What is synced when a segment is made.
 const SEGMENT_HEADER_BYTES: u64 = 64;
@@ -185,10 +186,10 @@ async fn what_comes_after_a_lost_checkpoint_is_sent_together_after_a_restart() {
     let (_writer, shipping) = start(dir.path(), &database, limits);
     shipping.stop().await;
     assert_eq!(database.counts().await, (210, 210));
-    // The frame that the lost checkpoint may have sent is asked for alone; the others cannot have been.
+    // The frame that the lost checkpoint may have sent is asked for with the others, in one question.
     let parts =
         "SELECT count() FROM system.parts WHERE database = '{db}' AND table = 'events' AND active";
-    assert_eq!(database.number(parts).await, 2);
+    assert_eq!(database.number(parts).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,10 +219,70 @@ async fn rows_damaged_before_they_are_sent_are_set_aside_and_the_rest_arrives() 
     assert_eq!(database.counts().await, (2, 2));
     let sound = "SELECT count() FROM {db}.events WHERE properties LIKE '%sound-%'";
     assert_eq!(database.number(sound).await, 2);
-    assert!(
-        std::fs::read_dir(dir.path().join("poison"))
-            .unwrap()
-            .count()
-            > 0
-    );
+    let set_aside = std::fs::read_dir(dir.path().join("poison")).unwrap();
+    let set_aside = set_aside.map(|entry| entry.unwrap().path());
+    let blocks = set_aside
+        .filter(|path| path.extension() == Some("blocks".as_ref()))
+        .find_map(|path| std::fs::read(path).ok())
+        .expect("blocks for people to mend");
+    assert!(blocks.windows(13).any(|it| it == b"To-be-damaged"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inserts_that_nobody_can_carry_out_keep_no_other_from_being_stored() {
+    let database = Database::on(shared(), "ship_trouble");
+    database.migrate().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    // Of a column that is not there, in more months than there are places.
+    for month in 1..=2 * LIMITS.in_flight_max {
+        let (mut header, blocks) = writer.section(TIMES[0], 1, b"x", &[]);
+        header.insert_target = "events(colour)".to_owned();
+        header.month = 202_500 + month as u32;
+        writer.append(&[(header, blocks)]);
+    }
+    for _ in 0..5 {
+        writer.write(&TIMES, 10, b"{}");
+        tokio::time::sleep(LIMITS.age_old).await;
+    }
+    while database.counts().await != (150, 150) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    shipping.crash().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejected_event_that_is_refused_is_told_from_others_of_its_request() {
+    let database = Database::on(shared(), "ship_rejected_halves");
+    database.migrate().await;
+    database
+        .execute("ALTER TABLE {db}.rejected_events ADD CONSTRAINT c CHECK `index` != 0")
+        .await;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut writer, shipping) = start(dir.path(), &database, LIMITS);
+    let (mut bytes, mut keys) = (Vec::new(), Vec::new());
+    for index in 0..5 {
+        let row = RejectedRow {
+            team_id: TeamId(1),
+            received_at: Micros(TIMES[0]),
+            request_id: Uuid::from_u128(9),
+            index,
+            code: "missing_event",
+            attr: "event",
+            detail: "no name",
+            raw: b"{}",
+            historical_migration: false,
+        };
+        row.append_to(&mut bytes);
+        keys.push(row.key());
+    }
+    let (mut header, blocks) = writer.section(TIMES[0], 5, &bytes, &keys);
+    header.insert_target = Table::RejectedEvents.insert_target().to_owned();
+    writer.append(&[(header, blocks)]);
+    writer.settled().await;
+    shipping.stop().await;
+    let stored = "SELECT count() FROM {db}.rejected_events";
+    assert_eq!(database.number(stored).await, 4);
+    let set_aside = std::fs::read_dir(dir.path().join("poison")).unwrap();
+    assert_eq!(set_aside.count(), 2, "the row and what is wrong with it");
 }

@@ -2,7 +2,9 @@
 
 use crate::ship_fixture::{Database, LIMITS, TIMES, Writer, start};
 use millrace_embedded::testing::{TestEngine, shared};
+use millrace_pipeline::ship::Limits;
 use rand::{RngExt, SeedableRng};
+use std::path::Path;
 use std::time::Duration;
 
 const CRASHES: u64 = 20;
@@ -83,4 +85,63 @@ async fn both_killed_at_once_twenty_times_leave_every_row_once() {
     writer.settled().await;
     assert_eq!(database.counts().await, (rows, rows));
     shipping.stop().await;
+}
+
+/// Copies the files of a stopped server's folder.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_a_folder_ship_what_they_have_once_and_what_comes_next_each() {
+    let database = Database::on(shared(), "ship_copies");
+    database.migrate().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (original, restored) = (dir.path().join("original"), dir.path().join("copy"));
+    std::fs::create_dir(&original).unwrap();
+    let (mut writer, shipping) = start(&original, &database, LIMITS);
+    writer.write(&TIMES, 10, b"{}");
+    writer.settled().await;
+    shipping.stop().await;
+    drop(writer);
+    // Rows that wait at the time of the copy: of many frames, so that some will be there and some not.
+    let never = Limits {
+        age_recent: Duration::from_secs(3_600),
+        age_old: Duration::from_secs(3_600),
+        ..LIMITS
+    };
+    let (mut writer, shipping) = start(&original, &database, never);
+    writer.continue_from(30);
+    for _ in 0..20 {
+        writer.write(&TIMES, 1, b"{}");
+    }
+    let mut rows = writer.rows();
+    shipping.crash().await;
+    drop(writer);
+    copy(&original, &restored);
+    // The original goes on, then the copy takes its place, then both run: each time a frame of one row.
+    for runs in [vec![&original], vec![&restored], vec![&original, &restored]] {
+        let mut running: Vec<_> = runs
+            .into_iter()
+            .map(|dir| start(dir, &database, LIMITS))
+            .collect();
+        for (writer, _) in &mut running {
+            writer.continue_from(rows);
+            writer.write(&TIMES[..1], 1, b"{}");
+            rows = writer.rows();
+        }
+        for (mut writer, shipping) in running {
+            writer.settled().await;
+            shipping.stop().await;
+        }
+        assert_eq!(database.counts().await, (rows, rows));
+    }
 }

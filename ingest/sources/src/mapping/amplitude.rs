@@ -114,9 +114,11 @@ impl Amplitude {
     /// What the record says of persons and groups beside its event.
     fn generate(&mut self, record: &Object<'_>, at: Micros, events: &mut Events) {
         if self.identifies
-            && let (Some(user), Some(device)) = (record.text("user_id"), record.text("device_id"))
+            && let Some(user) = record.text("user_id")
         {
-            self.generated.identify(&user, &device, at, events);
+            let device = record.text("device_id");
+            self.generated
+                .identify(&user, device.as_deref(), at, events);
         }
         if !self.groups {
             return;
@@ -150,7 +152,7 @@ impl Mapping for Amplitude {
             ));
         };
         self.generate(&record, at, events);
-        let name = new_name(&event_type);
+        let name = new_name(&event_type, record.text("user_id").is_some());
         if name != event_type {
             events.note("renamed_event");
         }
@@ -192,8 +194,10 @@ fn identify(event: &mut EventWriter<'_>, record: &Object<'_>, event_type: &str) 
     }
 }
 
-fn new_name(event_type: &str) -> &str {
+fn new_name(event_type: &str, is_users: bool) -> &str {
     match event_type {
+        // Properties of somebody who is not known yet: Amplitude's has no other meaning.
+        "$identify" if !is_users => "$set",
         "[Amplitude] Page Viewed" => "$pageview",
         "[Amplitude] Element Clicked" | "[Amplitude] Element Changed" => "$autocapture",
         other => other,

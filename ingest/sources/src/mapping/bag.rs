@@ -21,12 +21,23 @@ pub(crate) enum Given<'a> {
     Flag(bool),
     /// Several, as they stood.
     List(Vec<&'a RawValue>),
+    /// Several, each as it is given.
+    Many(Vec<Given<'a>>),
+    /// An object of these members.
+    Members(#[serde(serialize_with = "members")] Vec<(Cow<'a, str>, &'a RawValue)>),
 }
 
 /// A number as it is spelt; what is none becomes null.
 fn number<S: Serializer>(spelt: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let raw: Option<&RawValue> = serde_json::from_str(spelt).ok();
     raw.serialize(serializer)
+}
+
+fn members<S: Serializer>(
+    members: &[(Cow<'_, str>, &RawValue)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(members.iter().map(|(name, value)| (name, value)))
 }
 
 /// Beyond so many, names are looked up by their hash: one after the other would take a minute for what a record can hold.

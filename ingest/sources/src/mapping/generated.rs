@@ -1,4 +1,4 @@
-//! Events that a source only implies: that two ids are one person's, and what a group is like.
+//! Events that a source only implies: who is a user, of which device, and what a group is like.
 //!
 //! Each is a function of what it says and of the day or hour, so that it is one row however often it is given: what a
 //! row is told by is its uuid, day, name and distinct id, and these depend on nothing else. What was given lately is left
@@ -36,32 +36,53 @@ impl Generated {
         }
     }
 
-    /// Says that a user has used a device, for the earliest record of each day that does.
+    /// Says that a user has used a device, for the earliest record of each day that does. Without one, or with one
+    /// that is called as the user is, it says that this is a user: nobody else's device is taken for one then.
     pub(crate) fn identify(
         &mut self,
         known: &str,
-        anonymous: &str,
+        anonymous: Option<&str>,
         at: Micros,
         events: &mut Events,
     ) {
+        let anonymous = anonymous.filter(|anonymous| *anonymous != known);
         let of_day = floor(at, MICROS_PER_DAY).0.to_be_bytes();
         let key: [&[u8]; 4] = [
             b"$identify",
             known.as_bytes(),
-            anonymous.as_bytes(),
+            anonymous.unwrap_or_default().as_bytes(),
             &of_day,
         ];
-        if known == anonymous || !self.is_new(&key, at) {
+        if !self.is_new(&key, at) {
             return;
         }
         let mut event = events.begin("$identify", known, at);
-        event
-            .generated()
-            .key(&key)
-            .property("$anon_distinct_id", anonymous);
+        event.generated().key(&key);
+        if let Some(anonymous) = anonymous {
+            event.property("$anon_distinct_id", anonymous);
+        }
         stamp(&mut event, self.source);
         event.end();
         events.note("generated_identify");
+    }
+
+    /// Says that two ids are one person's for good, once for each day whose records do.
+    pub(crate) fn merge(&mut self, target: &str, alias: &str, at: Micros, events: &mut Events) {
+        let day = floor(at, MICROS_PER_DAY);
+        let key: [&[u8]; 4] = [
+            b"$merge_dangerously",
+            target.as_bytes(),
+            alias.as_bytes(),
+            &day.0.to_be_bytes(),
+        ];
+        if !self.is_new(&key, day) {
+            return;
+        }
+        let mut event = events.begin("$merge_dangerously", target, day);
+        event.generated().key(&key).property("alias", alias);
+        stamp(&mut event, self.source);
+        event.end();
+        events.note("generated_merge");
     }
 
     /// Says what a group is like, once for each hour in which a record does.

@@ -230,31 +230,72 @@ fn add_nested<'a>(bag: &mut Bag<'a>, row: &Object<'a>) {
             }
         }
         let from = if outer.is_empty() { row } else { &object };
-        if let Some(value) = from.get(field).filter(|value| !is_empty(value)) {
-            bag.put_new(ours, Given::Raw(value));
+        if let Some(value) = from.get(field).filter(|value| !is_empty(value))
+            && let Some(value) = known(value)
+        {
+            bag.put_new(ours, value);
         }
     }
 }
 
 /// What Google writes for what it does not know, or what is not there: of a visit that nothing led to, the source is
 /// `(direct)` and the medium `(none)`.
-const NOTHING: [&str; 7] = [
-    "\"\"",
+const PLACEHOLDERS: [&str; 4] = [
     "\"(not set)\"",
     "\"(none)\"",
     "\"(direct)\"",
     "\"(data deleted)\"",
-    "[]",
-    "{}",
 ];
 
+fn is_placeholder(value: &RawValue) -> bool {
+    PLACEHOLDERS.contains(&value.get())
+}
+
 fn is_empty(value: &RawValue) -> bool {
-    NOTHING.contains(&value.get())
+    is_placeholder(value) || ["\"\"", "[]", "{}"].contains(&value.get())
+}
+
+/// A column without those of its fields that are placeholders, be it an object or a list of objects; nothing if it had
+/// no others. Parameters within `items` stay: their names, and what they hold, are the customer's.
+fn known(value: &RawValue) -> Option<Given<'_>> {
+    let text = value.get();
+    if !PLACEHOLDERS.iter().any(|nothing| text.contains(nothing)) {
+        return Some(Given::Raw(value));
+    }
+    if text.starts_with('[') {
+        let list = json::array(value);
+        if list.is_empty() {
+            // It has more than is looked at.
+            return Some(Given::Raw(value));
+        }
+        let known = |item| known_members(item).unwrap_or(Given::Members(Vec::new()));
+        return Some(Given::Many(list.into_iter().map(known).collect()));
+    }
+    known_members(value)
+}
+
+fn known_members(value: &RawValue) -> Option<Given<'_>> {
+    if !value.get().starts_with('{') {
+        return Some(Given::Raw(value));
+    }
+    let members = json::object(value).into_members();
+    if members.is_empty() {
+        return Some(Given::Raw(value));
+    }
+    let known = members
+        .into_iter()
+        .filter(|(_, value)| !is_placeholder(value));
+    let known: Vec<_> = known.collect();
+    (!known.is_empty()).then_some(Given::Members(known))
 }
 
 impl Given<'_> {
     fn is_nothing(&self) -> bool {
         matches!(self, Given::Raw(value) if is_empty(value))
+    }
+
+    fn is_placeholder(&self) -> bool {
+        matches!(self, Given::Raw(value) if is_placeholder(value))
     }
 }
 
@@ -266,10 +307,12 @@ fn capitalized(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// What becomes known of the person.
+/// Writes what becomes known of the person. A placeholder would overwrite what is known.
 fn write_person(event: &mut EventWriter<'_>, row: &Object<'_>) {
     for (name, value) in pairs(row, "user_properties") {
-        event.set(&name, &value);
+        if !value.is_placeholder() {
+            event.set(&name, &value);
+        }
     }
     let first = row.object("traffic_source");
     for (field, ours) in FIRST {

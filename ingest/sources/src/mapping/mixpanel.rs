@@ -1,16 +1,14 @@
 //! Mixpanel's raw export: a line has the event's name and its properties, among which are whose it is and when
-//! it was.
-//!
-//! The `distinct_id` of an export is canonical: the one id of all that Mixpanel has merged, under either of its ID Merges.
-//! So it is taken as it stands, whatever it looks like; what the event was sent with (`$distinct_id_before_identity`)
-//! would tear one person into several.
+//! it was. Whose it is, `mixpanel_identity` decides.
 
+use super::generated::Generated;
+use super::mixpanel_identity::{Beside, Identity, Own};
 use super::{Times, stamp};
 use crate::json::{self, Object};
 use crate::{EventWriter, Events, Mapping, Options, OptionsError, RecordError, countries, instant};
+use millrace_rows::Micros;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 
 /// Mixpanel's own bookkeeping, which says nothing of the event.
 const REMOVED: [&str; 7] = [
@@ -22,9 +20,6 @@ const REMOVED: [&str; 7] = [
     "mp_processing_time_ms",
     "time",
 ];
-
-/// How the ids begin that Simplified ID Merge gives to devices without a user.
-const DEVICE_PREFIX: &str = "$device:";
 
 #[derive(Deserialize)]
 struct Record<'a> {
@@ -40,6 +35,7 @@ pub(crate) struct Mixpanel {
     skips_nobodys: bool,
     identifies: bool,
     group_keys: Vec<String>,
+    generated: Generated,
 }
 
 impl Mixpanel {
@@ -49,6 +45,7 @@ impl Mixpanel {
             skips_nobodys: options.skip_without_distinct_id,
             identifies: options.identify,
             group_keys: options.group_keys.clone(),
+            generated: Generated::new("mixpanel"),
         })
     }
 }
@@ -63,7 +60,7 @@ impl Mapping for Mixpanel {
             .text("time")
             .ok_or_else(|| instant::missing("time"))?;
         let at = self.times.local_epoch("time", &time)?;
-        let Some(who) = Who::of(&name, properties, self.identifies) else {
+        let Some(who) = Identity::of(&name, properties, self.identifies) else {
             if self.skips_nobodys {
                 events.note("skipped_without_distinct_id");
                 return Ok(());
@@ -88,18 +85,33 @@ impl Mapping for Mixpanel {
                 time.as_bytes(),
             ]);
         }
-        write(&mut event, properties);
-        if let Some((name, other)) = &who.other {
-            event.property(name, other);
-        }
+        write(&mut event, properties, &who.own);
         self.write_groups(&mut event, properties);
         stamp(&mut event, "mixpanel");
         event.end();
+        self.add_beside(&who, at, events);
         Ok(())
     }
 }
 
 impl Mixpanel {
+    /// Says what the record says of persons and its own event cannot.
+    fn add_beside(&mut self, who: &Identity<'_>, at: Micros, events: &mut Events) {
+        match &who.beside {
+            Some(Beside::Identify { user, anonymous }) => {
+                self.generated.identify(user, Some(anonymous), at, events);
+            }
+            Some(Beside::Merge { target, alias }) => {
+                // The alias of an `$identify` is a user: whoever was given it as a device gives it back first.
+                if matches!(who.own, Own::Anonymous(_) | Own::User) {
+                    self.generated.identify(alias, None, at, events);
+                }
+                self.generated.merge(target, alias, at, events);
+            }
+            None => {}
+        }
+    }
+
     /// `$groups` by the properties that are said to name groups; of several of a type, the first.
     fn write_groups(&self, event: &mut EventWriter<'_>, properties: &Object<'_>) {
         let named = self.group_keys.iter().filter_map(|group_type| {
@@ -115,82 +127,25 @@ impl Mixpanel {
     }
 }
 
-/// Whose event it is.
-struct Who<'a> {
-    distinct_id: Cow<'a, str>,
-    /// Where two persons are said to be one: the property that says so, and the other's id.
-    other: Option<(&'static str, Cow<'a, str>)>,
-    /// Where it was not simply the `distinct_id`.
-    rule: Option<&'static str>,
-}
-
-impl<'a> Who<'a> {
-    fn of(event: &str, properties: &Object<'a>, identifies: bool) -> Option<Self> {
-        if identifies && let Some(merge) = Self::of_merge(event, properties) {
-            return Some(merge);
-        }
-        let id = properties.text("distinct_id");
-        let user = || properties.text("$user_id");
-        let before = || {
-            let before = properties
-                .get("$distinct_id_before_identity")
-                .and_then(json::string)?;
-            (!before.trim().is_empty()).then_some(before)
-        };
-        let (distinct_id, rule) = match id {
-            Some(id) => match user().filter(|_| id.starts_with(DEVICE_PREFIX)) {
-                Some(user) => (user, Some("distinct_id_from_user_or_device")),
-                None => (id, None),
-            },
-            None => match before() {
-                Some(before) => (before, Some("distinct_id_before_identity")),
-                None => (
-                    user().or_else(|| properties.text("$device_id"))?,
-                    Some("distinct_id_from_user_or_device"),
-                ),
-            },
-        };
-        Some(Self {
-            distinct_id,
-            other: None,
-            rule,
-        })
-    }
-
-    /// Mixpanel's events that make one person of two.
-    fn of_merge(event: &str, properties: &Object<'a>) -> Option<Self> {
-        let (distinct_id, other) = match event {
-            "$identify" => {
-                let other = ("$anon_distinct_id", properties.text("$anon_id")?);
-                (properties.text("$identified_id")?, other)
-            }
-            "$merge" => {
-                let ids = json::array(properties.get("$distinct_ids")?);
-                let mut ids = ids.into_iter().filter_map(json::text);
-                (ids.next()?, ("alias", ids.next()?))
-            }
-            _ => return None,
-        };
-        Some(Self {
-            distinct_id,
-            other: Some(other),
-            rule: Some("merged_persons"),
-        })
-    }
-}
-
-fn new_name<'a>(name: &'a str, who: &Who<'_>) -> &'a str {
+fn new_name<'a>(name: &'a str, who: &Identity<'_>) -> &'a str {
     match name {
         "$mp_web_page_view" => "$pageview",
-        "$merge" if who.other.is_some() => "$merge_dangerously",
+        "$merge" if matches!(who.own, Own::Alias(_)) => "$merge_dangerously",
         other => other,
     }
 }
 
-/// The properties, some under the names that they have here. One that has both names keeps what stands under ours.
-fn write(event: &mut EventWriter<'_>, properties: &Object<'_>) {
+/// Writes the properties, some under the names that they have here, and what is said of persons. One that has both names
+/// keeps what stands under ours.
+fn write(event: &mut EventWriter<'_>, properties: &Object<'_>, own: &Own<'_>) {
+    let replaced = match own {
+        Own::Nothing => "",
+        Own::Alias(_) => "alias",
+        Own::Anonymous(_) | Own::User => "$anon_distinct_id",
+        Own::Nobody => "$process_person_profile",
+    };
     for (name, value) in properties.iter() {
-        if REMOVED.contains(&name) {
+        if REMOVED.contains(&name) || name == replaced {
             continue;
         }
         let ours = match name {
@@ -208,6 +163,15 @@ fn write(event: &mut EventWriter<'_>, properties: &Object<'_>) {
             && let Some(country) = json::string(value).as_deref().and_then(countries::name)
         {
             event.property("$geoip_country_name", country);
+        }
+    }
+    match own {
+        Own::Nothing | Own::User => {}
+        Own::Anonymous(id) | Own::Alias(id) => {
+            event.property(replaced, id);
+        }
+        Own::Nobody => {
+            event.property(replaced, &false);
         }
     }
 }

@@ -8,6 +8,7 @@ mod columns;
 mod generated;
 mod google_analytics;
 mod mixpanel;
+mod mixpanel_identity;
 mod segment;
 mod snowplow;
 mod snowplow_columns;

@@ -77,8 +77,9 @@ impl Mapping for Snowplow {
             ));
         };
         if self.identifies
-            && let (Some(user), Some(device)) = (row.get(USER_ID), row.get(DOMAIN_USER_ID))
+            && let Some(user) = row.get(USER_ID)
         {
+            let device = row.get(DOMAIN_USER_ID);
             self.generated.identify(user, device, at, events);
         }
         if name.starts_with('$') {

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 /// A file of one number, or what stands in its place.
 fn numbers(codec: i64, unpacked_bytes: i64, bytes: Vec<u8>) -> OneColumn {
     OneColumn {
+        columns: 1,
         physical: number::INT32,
         repetition: 0,
         codec,
@@ -69,6 +70,17 @@ fn endless_list() -> OneColumn {
     }
 }
 
+/// A row of columns that each have a dictionary, which do not fit beside one another: of empty texts, the same for all.
+fn dictionaries() -> OneColumn {
+    const VALUES: usize = 60_000;
+    OneColumn {
+        columns: 300,
+        dictionary: Some((VALUES as i64, vec![0; 4 * VALUES])),
+        // Bits of an index, how often it comes, the index.
+        ..texts(number::DICTIONARY, vec![16, 2, 0, 0])
+    }
+}
+
 pub(super) fn pages() -> Vec<Bomb> {
     let dictionary = OneColumn {
         dictionary: Some((CLAIM, vec![0; 4])),
@@ -76,6 +88,10 @@ pub(super) fn pages() -> Vec<Bomb> {
     };
     let lengths = Wire(vec![0x80, 1, 4]).varint(CLAIM as u64).varint(0).0;
     let prefixes = [&[0x80, 1, 4, 1, 0][..], &lengths].concat();
+    let one_row = Outcome::Rows {
+        rows: 1,
+        too_long: 0,
+    };
     let lie = "larger than its header says";
     let claim = "of which at most 128";
     let more = "more lengths than values";
@@ -106,7 +122,9 @@ pub(super) fn pages() -> Vec<Bomb> {
         ("suffixes", texts(number::DELTA_BYTE_ARRAY, prefixes), more),
     ]
     .map(|(name, file, reason)| bomb(name, file.file(), Outcome::Refused(reason)))
-    .into()
+    .into_iter()
+    .chain([bomb("dictionaries", dictionaries().file(), one_row)])
+    .collect()
 }
 
 fn gzipped(bytes: usize) -> Vec<u8> {
@@ -132,6 +150,7 @@ fn brotlied(bytes: usize) -> Vec<u8> {
 #[must_use]
 pub fn int96_file(times: &[(u64, u32)], checksum: Option<u32>) -> Vec<u8> {
     let column = OneColumn {
+        columns: 1,
         physical: number::INT96,
         repetition: 0,
         codec: 0,

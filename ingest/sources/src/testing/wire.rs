@@ -103,8 +103,9 @@ fn with_footer(mut file: Vec<u8>, footer: &Wire) -> Vec<u8> {
     file
 }
 
-/// A file of one column `a`, its pages as they are given.
+/// A file of one column `a`, its pages as they are given; or of more, `a0` and so on, which are all in the same pages.
 pub(super) struct OneColumn {
+    pub(super) columns: u64,
     pub(super) physical: i64,
     /// 0 for one value a row, 2 for as many as there are.
     pub(super) repetition: i64,
@@ -155,35 +156,41 @@ impl OneColumn {
         file.extend_from_slice(&page.bytes);
         let bytes = file.len() as i64 - start;
 
-        let schema = Wire::default().i32(1, 1).structs(1, 2).group("root", 1);
-        let schema = schema
-            .i32(1, self.physical)
-            .i32(2, self.repetition)
-            .text(1, "a")
-            .end();
-        let groups = schema.i64(1, self.rows).structs(1, 1);
-        let column = groups.structs(1, 1).i64(2, start).open(1);
-        let mut column = column
-            .i32(1, self.physical)
-            .list(1, I32, 1)
-            .number(self.page.encoding);
-        column = column.list(1, BINARY, 1).bare_text("a").i32(1, self.codec);
-        column = column
-            .i64(1, page.values)
-            .i64(1, bytes)
-            .i64(1, bytes)
-            .i64(2, data_start);
-        if self.dictionary.is_some() {
-            column = column.i64(2, start);
+        let bounds = [start, data_start, bytes];
+        with_footer(file, &self.footer(bounds))
+    }
+
+    fn name(&self, column: u64) -> String {
+        match self.columns {
+            1 => "a".to_owned(),
+            _ => format!("a{column}"),
         }
-        // The column's description, the column, the row group, the file.
-        let footer = column
-            .end()
-            .end()
-            .i64(1, bytes)
+    }
+
+    /// The description of the file: the schema, a row group, the end.
+    fn footer(&self, [start, data_start, bytes]: [i64; 3]) -> Wire {
+        let mut wire = Wire::default().i32(1, 1).structs(1, self.columns + 1);
+        wire = wire.group("root", self.columns as i64);
+        for column in 0..self.columns {
+            let column = self.name(column);
+            let element = wire.i32(1, self.physical).i32(2, self.repetition);
+            wire = element.text(1, &column).end();
+        }
+        wire = wire
             .i64(1, self.rows)
-            .end()
-            .end();
-        with_footer(file, &footer)
+            .structs(1, 1)
+            .structs(1, self.columns);
+        for column in 0..self.columns {
+            let about = wire.i64(2, start).open(1).i32(1, self.physical);
+            let about = about.list(1, I32, 1).number(self.page.encoding);
+            let about = about.list(1, BINARY, 1).bare_text(&self.name(column));
+            let about = about.i32(1, self.codec).i64(1, self.page.values);
+            let mut about = about.i64(1, bytes).i64(1, bytes).i64(2, data_start);
+            if self.dictionary.is_some() {
+                about = about.i64(2, start);
+            }
+            wire = about.end().end();
+        }
+        wire.i64(1, bytes).i64(1, self.rows).end().end()
     }
 }

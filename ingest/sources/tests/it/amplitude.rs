@@ -320,8 +320,35 @@ fn what_was_said_lately_is_not_said_again() {
     assert_eq!(count(json!({"event_time": "2023-10-15 12:00:00"})), 1);
     assert_eq!(count(json!({"device_id": "another"})), 2);
     assert_eq!(count(json!({"event_time": "2023-10-16 00:00:00"})), 2);
-    assert_eq!(count(json!({"device_id": "user-1"})), 1);
+    assert_eq!(count(json!({"device_id": "user-1"})), 2);
+    assert_eq!(count(json!({"device_id": null})), 1, "as with its own id");
     assert_eq!(count(json!({"user_id": null})), 1);
+}
+
+#[test]
+fn a_user_without_a_device_of_another_name_is_named_all_the_same() {
+    for device in [json!("user-1"), json!(null), json!("")] {
+        let columns = record(json!({"device_id": device}));
+        let mapped = map(Format::Amplitude, &Options::default(), &columns);
+        assert_eq!(mapped.notes, ["generated_identify"], "{device}");
+        let identify = &mapped.events[0];
+        assert_eq!(identify["event"], "$identify", "{device}");
+        assert_eq!(identify["distinct_id"], "user-1", "{device}");
+        assert!(!own_properties(identify).contains_key("$anon_distinct_id"));
+        assert_eq!(mapped.events.len(), 2);
+    }
+}
+
+#[test]
+fn amplitudes_identify_of_a_device_names_no_user() {
+    for (user, expected) in [
+        (json!("user-1"), "$identify"),
+        (json!(null), "$set"),
+        (json!(""), "$set"),
+    ] {
+        let columns = json!({"event_type": "$identify", "user_id": user});
+        assert_eq!(mapped(columns).one()["event"], expected, "{user}");
+    }
 }
 
 #[test]

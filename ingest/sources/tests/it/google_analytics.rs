@@ -83,6 +83,39 @@ fn what_google_writes_for_nothing_is_nothing() {
 }
 
 #[test]
+fn what_google_writes_for_nothing_is_no_value_of_a_person_an_item_or_a_purchase() {
+    for nothing in ["(direct)", "(none)", "(not set)", "(data deleted)"] {
+        let property =
+            |key: &str, value: &str| json!({"key": key, "value": {"string_value": value}});
+        let parameters = json!([property("own", nothing)]);
+        let event = mapped(json!({
+            "user_properties": [property("plan", nothing), property("seats", ""), property("team", "a")],
+            "items": [
+                {"item_id": "1", "item_brand": nothing, "price": 1.50, "item_list_name": nothing, "item_params": parameters},
+                {"item_id": nothing}],
+            "ecommerce": {"transaction_id": nothing, "total_item_quantity": 2}}));
+        let expected = json!({
+            "$device_id": "123.456", "$set": {"seats": "", "team": "a"},
+            "items": [{"item_id": "1", "price": 1.5, "item_params": parameters}, {}],
+            "ecommerce": {"total_item_quantity": 2}});
+        assert_eq!(Value::Object(event.properties()), expected, "{nothing}");
+        let event = mapped(json!({
+            "user_properties": [property("plan", nothing)], "ecommerce": {"transaction_id": nothing}}));
+        let expected = json!({"$device_id": "123.456"});
+        assert_eq!(Value::Object(event.properties()), expected, "{nothing}");
+    }
+    // Numbers keep their digits beside what is left out.
+    let event = br#"{"event_name":"e","user_pseudo_id":"d","event_timestamp":"1697380200123456","items":[{"item_brand":"(not set)","price":1.10}]}"#;
+    let mut mapping = Format::GoogleAnalytics
+        .mapping(&Options::default())
+        .unwrap();
+    let mut events = millrace_sources::Events::default();
+    mapping.map(event, &mut events).unwrap();
+    let json = std::str::from_utf8(events.json()).unwrap();
+    assert!(json.contains(r#""items":[{"price":1.10}]"#), "{json}");
+}
+
+#[test]
 fn columns_have_our_names() {
     let table = [
         (

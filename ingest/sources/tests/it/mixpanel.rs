@@ -178,22 +178,141 @@ fn events_that_have_a_name_here_get_it() {
     );
 }
 
+/// An event of Mixpanel's that names two ids, exported under `canonical` and sent with `sent`.
+fn naming_two(event: &str, ids: Value, canonical: &str, sent: Option<&str>) -> Mapped {
+    let mut record = record(ids);
+    record["event"] = json!(event);
+    record["properties"]["distinct_id"] = json!(canonical);
+    if let Some(sent) = sent {
+        record["properties"]["$distinct_id_before_identity"] = json!(sent);
+    }
+    map(Format::Mixpanel, &Options::default(), &record)
+}
+
+/// What events say of persons: `identify USER ANONYMOUS`, `merge TARGET ALIAS`, or the name and id of one that says nothing.
+fn said(events: &Mapped) -> Vec<String> {
+    let said = |event: &Value| {
+        let properties = &event["properties"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (name, id) = (text(&event["event"]), text(&event["distinct_id"]));
+        let is_nobodys = properties["$process_person_profile"] == json!(false);
+        match &*name {
+            "$identify" if !is_nobodys => {
+                format!("identify {id} {}", text(&properties["$anon_distinct_id"]))
+            }
+            "$merge_dangerously" => format!("merge {id} {}", text(&properties["alias"])),
+            _ => format!("{name} {id}"),
+        }
+    };
+    events.events.iter().map(said).collect()
+}
+
+// The canonical id used to give way to the ids that such an event names. Under Original ID Merge it is any id of the user's
+// cluster, so all else of the user was another person's than the event that said who it is.
 #[test]
-fn merged_persons_are_merged_here() {
-    let mut identify = record(json!({"$identified_id": "known", "$anon_id": "device"}));
-    identify["event"] = json!("$identify");
-    let event = map(Format::Mixpanel, &Options::default(), &identify);
-    assert_eq!(event.one()["distinct_id"], "known");
-    assert_eq!(*event.property("$anon_distinct_id"), "device");
-    let mut merge = record(json!({"$distinct_ids": ["a", "b"], "distinct_id": ""}));
-    merge["event"] = json!("$merge");
-    let event = map(Format::Mixpanel, &Options::default(), &merge);
-    assert_eq!(event.one()["event"], "$merge_dangerously");
-    assert_eq!(
-        (&event.one()["distinct_id"], event.property("alias")),
-        (&json!("a"), &json!("b"))
+fn an_identify_belongs_to_the_canonical_id_and_joins_what_mixpanel_has_joined() {
+    let by_api = json!({"$identified_id": "known", "$anon_id": "device"});
+    let by_library = json!({"$user_id": "known", "$anon_distinct_id": "device"});
+    // Canonical, sent with, said.
+    let table: [(&str, Option<&str>, &[&str]); 9] = [
+        ("", None, &["identify known device"]),
+        ("known", None, &["identify known device"]),
+        ("known", Some("device"), &["identify known device"]),
+        ("device", None, &["identify known device"]),
+        (
+            "device",
+            Some("known"),
+            &["identify device ", "identify known ", "merge device known"],
+        ),
+        // A third id of the cluster: what Mixpanel shows that it has mapped to it is joined.
+        (
+            "third",
+            Some("known"),
+            &[
+                "identify third device",
+                "identify known ",
+                "merge third known",
+            ],
+        ),
+        ("third", Some("device"), &["identify third device"]),
+        // It may as well be a constant that somebody sends, and everybody would be one person.
+        ("third", None, &["$identify third", "identify known device"]),
+        (
+            "third",
+            Some("fourth"),
+            &["$identify third", "identify known device"],
+        ),
+    ];
+    for (canonical, sent, expected) in table {
+        for ids in [&by_api, &by_library] {
+            let events = naming_two("$identify", ids.clone(), canonical, sent);
+            let place = format!("{ids} {canonical} {sent:?}");
+            assert_eq!(said(&events), expected, "{place}");
+            assert_eq!(events.notes[0], "merged_persons", "{place}");
+            if canonical == "third" {
+                assert_eq!(events.events[0]["distinct_id"], "third", "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn by_libraries_a_user_is_also_known_by_what_an_identify_was_sent_with() {
+    let events = naming_two(
+        "$identify",
+        json!({"$anon_distinct_id": "device"}),
+        "third",
+        Some("known"),
     );
-    assert_eq!(event.notes, ["merged_persons", "renamed_event"]);
+    assert_eq!(
+        said(&events),
+        [
+            "identify third device",
+            "identify known ",
+            "merge third known"
+        ]
+    );
+    assert_eq!(
+        events.notes,
+        ["merged_persons", "generated_identify", "generated_merge"],
+        "{events:?}"
+    );
+}
+
+#[test]
+fn who_is_told_to_join_nobody_joins_nobody_by_an_identify() {
+    let options = Options {
+        identify: false,
+        ..Options::default()
+    };
+    let mut raw = record(json!({"$identified_id": "known", "$anon_id": "device"}));
+    raw["event"] = json!("$identify");
+    let events = map(Format::Mixpanel, &options, &raw);
+    assert_eq!(said(&events), ["identify user-1 "]);
+}
+
+#[test]
+fn a_merge_belongs_to_the_canonical_id_and_joins_both_ids() {
+    let table: [(&str, Option<&str>, &[&str]); 6] = [
+        ("", None, &["merge a b"]),
+        ("a", None, &["merge a b"]),
+        ("b", Some("a"), &["merge b a"]),
+        ("c", Some("a"), &["merge c a", "merge c b"]),
+        ("c", Some("b"), &["merge c a", "merge c b"]),
+        ("c", None, &["$merge c", "merge a b"]),
+    ];
+    for (canonical, sent, expected) in table {
+        let events = naming_two(
+            "$merge",
+            json!({"$distinct_ids": ["a", "b"]}),
+            canonical,
+            sent,
+        );
+        assert_eq!(said(&events), expected, "{canonical} {sent:?}");
+        assert_eq!(events.notes[0], "merged_persons");
+    }
+    let events = naming_two("$merge", json!({"$distinct_ids": ["a", "b"]}), "", None);
+    assert_eq!(events.notes, ["merged_persons", "renamed_event"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use millrace_sources::testing::{Bomb, Outcome, int96_bytes, int96_file, parquet_
 use millrace_sources::{FileError, Format, Options, Position};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 use serde_json::json;
 use std::sync::Arc;
@@ -232,6 +232,123 @@ fn what_takes_too_much_is_a_fault_of_the_row_where_it_can_and_of_the_file_where_
                 assert!(error.contains(reason), "{name}: {error}");
             }
         }
+    }
+}
+
+/// A text of a row and a column: by a hash, so that little of it is shared.
+fn text(row: u64, column: u64, bytes: usize) -> String {
+    let mut seed = (row << 16 | column).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut text = format!("{column}-{row}-");
+    while text.len() < bytes {
+        seed = (seed ^ seed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        text += &format!("{seed:016x}");
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// As writers of version 2 write: texts that no dictionary has are packed as differences to the one before.
+#[test]
+fn wide_files_of_texts_are_read_however_their_texts_are_packed() {
+    const ROWS: u64 = 9_000;
+    let zstd = Compression::ZSTD(ZstdLevel::default());
+    let table = [
+        (90, 120, false, zstd),
+        (200, 60, false, Compression::SNAPPY),
+        (200, 60, true, zstd),
+    ];
+    for (columns, bytes, has_dictionary, codec) in table {
+        let case = format!("{columns} columns, dictionary {has_dictionary}");
+        let names: Vec<_> = (0..columns).map(|column| format!("c{column}")).collect();
+        let texts = (0..columns).map(|column| -> ArrayRef {
+            let texts = (0..ROWS).map(|row| text(row, column, bytes));
+            Arc::new(StringArray::from_iter_values(texts))
+        });
+        let texts = names.iter().map(String::as_str).zip(texts);
+        let batch = RecordBatch::try_from_iter(texts).unwrap();
+        let properties = WriterProperties::builder()
+            .set_writer_version(WriterVersion::PARQUET_2_0)
+            .set_dictionary_enabled(has_dictionary)
+            .set_compression(codec)
+            .build();
+        let mut writer =
+            ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        let file = writer.into_inner().unwrap();
+        let (options, at) = (Options::default(), Position::default());
+        let mut framing = opened(Format::Parquet, &options, plain(&file), at).unwrap();
+        let mut rows = 0;
+        while let Some(row) = framing
+            .next()
+            .unwrap_or_else(|error| panic!("{case}: {error}"))
+        {
+            if rows % 997 == 0 {
+                let found: serde_json::Value = serde_json::from_slice(row.raw).unwrap();
+                for (column, name) in names.iter().enumerate() {
+                    assert_eq!(found[name], text(rows, column as u64, bytes), "{case}");
+                }
+            }
+            rows += 1;
+        }
+        assert_eq!(rows, ROWS, "{case}");
+    }
+}
+
+/// A text of a row and a column, padded.
+fn long_text(row: u64, column: u64, bytes: usize) -> String {
+    format!("{column} {row:0>bytes$}")
+}
+
+/// A file of texts that a dictionary has for each column, all of them different.
+fn dictionaries(columns: u64, rows: u64, bytes: usize, group_rows: usize) -> Vec<u8> {
+    let names: Vec<_> = (0..columns).map(|column| format!("c{column}")).collect();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_page_size_limit(64 << 20)
+        .set_max_row_group_row_count(Some(group_rows))
+        .build();
+    let mut writer: Option<ArrowWriter<Vec<u8>>> = None;
+    for start in (0..rows).step_by(group_rows) {
+        let texts = (0..columns).map(|column| -> ArrayRef {
+            let rows = start..(start + group_rows as u64).min(rows);
+            let texts = rows.map(|row| long_text(row, column, bytes));
+            Arc::new(StringArray::from_iter_values(texts))
+        });
+        let texts = names.iter().map(String::as_str).zip(texts);
+        let batch = RecordBatch::try_from_iter(texts).unwrap();
+        let new =
+            || ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.clone())).unwrap();
+        writer.get_or_insert_with(new).write(&batch).unwrap();
+    }
+    writer.unwrap().into_inner().unwrap()
+}
+
+#[test]
+fn columns_that_do_not_fit_beside_one_another_are_read_one_after_the_other() {
+    // 290 MiB of texts, and then some that fit.
+    let (columns, rows, bytes, group_rows) = (200, 1_200, 1_500, 1_000);
+    let file = dictionaries(columns, rows, bytes, group_rows);
+    let mut from = Position::default();
+    // From the beginning, then from the place of a record in the midst.
+    for first in [0, 900] {
+        let framing = opened(Format::Parquet, &Options::default(), plain(&file), from);
+        let (mut framing, mut row) = (framing.unwrap(), first);
+        while let Some(record) = framing.next().unwrap() {
+            assert_eq!(record.at.ordinal, row);
+            if row % 193 == 0 {
+                let found: serde_json::Value = serde_json::from_slice(record.raw).unwrap();
+                assert_eq!(found.as_object().unwrap().len() as u64, columns);
+                for column in 0..columns {
+                    let text = long_text(row, column, bytes);
+                    assert_eq!(found[format!("c{column}")], text, "{row}");
+                }
+            }
+            if row == 899 {
+                from = record.next;
+            }
+            row += 1;
+        }
+        assert_eq!(row, rows);
     }
 }
 

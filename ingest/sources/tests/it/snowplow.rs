@@ -236,6 +236,12 @@ fn a_user_is_said_to_have_used_its_browser_then() {
     );
     assert_eq!(identify["properties"]["$anon_distinct_id"], "browser-1");
     assert_eq!(identify["timestamp"], "2023-10-15T14:30:00.123000Z");
+    for browser in ["", "user-1"] {
+        let event = map(&[("user_id", "user-1"), ("domain_userid", browser)]);
+        let identify = &event.events[0];
+        assert_eq!(identify["event"], "$identify", "{browser}");
+        assert_eq!(identify["properties"]["$anon_distinct_id"], Value::Null);
+    }
 }
 
 #[test]

@@ -1,9 +1,15 @@
 //! Times out of numbers, at the ends of their ranges: no number becomes a time that it is not.
 
 use crate::support::{frames, try_map};
+use arrow_array::{
+    ArrayRef, Date32Array, RecordBatch, TimestampMicrosecondArray, TimestampMillisecondArray,
+    TimestampNanosecondArray,
+};
 use millrace_sources::testing::int96_file;
 use millrace_sources::{Format, Options, RecordError};
+use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The time of the only event of a record; the code of its refusal.
 fn time(format: Format, options: &Options, record: &Value) -> Result<String, &'static str> {
@@ -170,4 +176,79 @@ fn times_of_96_bits_are_checked_before_they_are_converted() {
     ];
     let (times, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
     assert_times(&int96_file(&times, None), &expected);
+}
+
+/// A file whose only column is of times.
+fn timestamp_file(times: ArrayRef) -> Vec<u8> {
+    let batch = RecordBatch::try_from_iter([("a", times)]).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn timestamp_columns_beyond_the_range_of_times_are_no_other_times() {
+    // The last second of the year 9999.
+    let last_s = 253_402_300_799_i64;
+    let millis = [
+        (0, ZERO),
+        (i64::MAX / 1_000_000, Ok("2262-04-11T23:47:16.854000Z")),
+        (last_s * 1_000 + 1_000, NONE),
+        (-1, NONE),
+        // What wraps in microseconds or nanoseconds.
+        (i64::MAX / 1_000 + 1, NONE),
+        (i64::MAX, NONE),
+        (i64::MIN, NONE),
+    ];
+    let micros = [
+        (0, ZERO),
+        (i64::MAX / 1_000, Ok("2262-04-11T23:47:16.854775Z")),
+        ((last_s + 1) * 1_000_000, NONE),
+        (-1, NONE),
+        (i64::MAX / 1_000 + 1, Ok("2262-04-11T23:47:16.854776Z")),
+        (i64::MAX, NONE),
+        (i64::MIN, NONE),
+    ];
+    let nanos = [
+        (0, ZERO),
+        (i64::MAX, Ok("2262-04-11T23:47:16.854775Z")),
+        // A microsecond, which is the least that we keep.
+        (-1_000, NONE),
+        (i64::MIN, NONE),
+    ];
+    for zone in [None, Some("UTC")] {
+        let (times, expected): (Vec<_>, Vec<_>) = millis.into_iter().unzip();
+        let times = TimestampMillisecondArray::from(times).with_timezone_opt(zone);
+        assert_times(&timestamp_file(Arc::new(times)), &expected);
+        let (times, expected): (Vec<_>, Vec<_>) = micros.into_iter().unzip();
+        let times = TimestampMicrosecondArray::from(times).with_timezone_opt(zone);
+        assert_times(&timestamp_file(Arc::new(times)), &expected);
+        let (times, expected): (Vec<_>, Vec<_>) = nanos.into_iter().unzip();
+        let times = TimestampNanosecondArray::from(times).with_timezone_opt(zone);
+        assert_times(&timestamp_file(Arc::new(times)), &expected);
+    }
+}
+
+#[test]
+fn a_time_that_no_calendar_has_is_what_the_file_says_and_costs_no_row() {
+    let zoned = TimestampMillisecondArray::from(vec![i64::MAX, 0]).with_timezone("UTC");
+    let columns: [(&str, ArrayRef); 3] = [
+        ("zoned", Arc::new(zoned)),
+        (
+            "plain",
+            Arc::new(TimestampMicrosecondArray::from(vec![i64::MIN, 0])),
+        ),
+        ("day", Arc::new(Date32Array::from(vec![i32::MAX, 0]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let found = frames(Format::Parquet, &Options::default(), &bytes);
+    let found: Vec<Value> = found.iter().map(crate::support::Frame::value).collect();
+    let expected = [
+        json!({"zoned": "9223372036854775807 ms", "plain": "-9223372036854775808 us", "day": "2147483647 days"}),
+        json!({"zoned": "1970-01-01T00:00:00Z", "plain": "1970-01-01T00:00:00", "day": "1970-01-01"}),
+    ];
+    assert_eq!(found, expected);
 }

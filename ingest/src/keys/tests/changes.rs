@@ -1,6 +1,6 @@
 //! What this process and others change.
 
-use super::{Fixture, Ordering};
+use super::{FOUND_MICROS, Fixture, Ordering};
 use crate::keys::CatalogUnavailable;
 use millrace_catalog::{Actor, NewProject};
 use millrace_parse::KeyLookup;
@@ -88,4 +88,75 @@ async fn without_the_catalog_catching_up_doubts_everything() {
     fixture.catalog.close().await.unwrap();
     keys.catch_up().await;
     assert_ne!(keys.0.generation.load(Ordering::Acquire), generation);
+}
+
+/// A table that answers errors while it is called something else.
+async fn rename(fixture: &Fixture, table: &str, name: &str) {
+    let renamed = format!("ALTER TABLE {table} RENAME TO {name}");
+    fixture.database.execute(&renamed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_whose_change_could_not_be_looked_at_is_not_believed_until_it_can() {
+    // Which look fails: at the counter, after a change by this process; at the keys, after one by another.
+    for (table, is_here) in [("catalog_versions", true), ("projects", false)] {
+        let fixture = Fixture::new().await;
+        let (keys, system) = (&fixture.keys, Actor::system());
+        let mut other = NewProject::named("Other");
+        other.key = Some("other-key".to_owned());
+        let made = fixture
+            .catalog
+            .create_project(&system, fixture.organization, other);
+        let other = TeamId(made.await.unwrap().id);
+        keys.look_for_changes().await;
+        for key in [fixture.key.as_str(), "other-key"] {
+            assert!(keys.find(key).await.unwrap().is_some());
+        }
+        fixture.revoke_elsewhere().await;
+        rename(&fixture, table, "away").await;
+        match is_here {
+            true => keys.catch_up().await,
+            false => keys.look_for_changes().await,
+        }
+        for key in [fixture.key.as_str(), "other-key"] {
+            assert_eq!(keys.cached(key), KeyLookup::Missing, "{table} {key}");
+            let found = keys.find(key).await;
+            assert_eq!(found, Err(CatalogUnavailable), "{table} {key}");
+        }
+        rename(&fixture, "away", table).await;
+        keys.look_for_changes().await;
+        assert_eq!(keys.find(&fixture.key).await, Ok(None), "{table}");
+        fixture.catalog.close().await.unwrap();
+        keys.look_for_changes().await;
+        let found = keys.find("other-key").await.unwrap();
+        assert_eq!(found.map(|project| project.team_id), Some(other), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_look_without_a_change_is_forgotten_with_the_next_one() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    keys.look_for_changes().await;
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    rename(&fixture, "catalog_versions", "away").await;
+    keys.catch_up().await;
+    assert_eq!(keys.find(&fixture.key).await, Err(CatalogUnavailable));
+    rename(&fixture, "away", "catalog_versions").await;
+    keys.look_for_changes().await;
+    fixture.catalog.close().await.unwrap();
+    keys.look_for_changes().await;
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+}
+
+#[tokio::test]
+async fn a_key_that_was_looked_up_after_the_change_outlives_an_outage() {
+    let fixture = Fixture::new().await;
+    let keys = &fixture.keys;
+    keys.catch_up().await;
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
+    fixture.catalog.close().await.unwrap();
+    keys.look_for_changes().await;
+    fixture.pass_micros(FOUND_MICROS);
+    assert_eq!(keys.find(&fixture.key).await, Ok(Some(fixture.project)));
 }

@@ -1,9 +1,11 @@
 //! Backfills: past times that somebody wants exported. Whoever makes runs makes runs of them.
 
+use super::asked_for::asked_for;
 use super::deeds::deed;
 use super::latest::keep_latest_runs;
-use super::plan::first_window;
-use super::{ExportInterval, ExportPlace, found_for_change, of};
+use super::plan::{first_window, interval_of};
+use super::turns::exports_of;
+use super::{ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -12,6 +14,7 @@ use crate::entities::batch_export_logs::LogLevel;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::{CatalogError, ChangeError};
+use crate::limits::{OPEN_BACKFILLS_MAX, OPEN_BACKFILLS_OF_ORGANIZATION_MAX};
 use crate::page::{Page, PageRequest};
 use crate::time::UtcTime;
 use crate::transaction::{Abort, locked};
@@ -36,8 +39,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No right to write, no such export, a range that is none, or one that ends too far in the
-    /// future.
+    /// No right to write, no such export, a range that is none, one that ends too far in the
+    /// future, or too many backfills that have not ended.
     pub async fn start_export_backfill(
         &self,
         actor: &Actor,
@@ -47,7 +50,7 @@ impl Catalog {
     ) -> Result<backfills::Model, ChangeError> {
         let transaction = self.begin().await?;
         let started = async {
-            let export = found_for_change(&transaction, actor, place, export_id).await?;
+            let export = found_for_use(&transaction, actor, place, export_id).await?;
             self.insert_backfill(&transaction, actor, &export, range)
                 .await
         };
@@ -123,7 +126,7 @@ impl Catalog {
     ) -> Result<backfills::Model, ChangeError> {
         let transaction = self.begin().await?;
         let cancelled = async {
-            let export = found_for_change(&transaction, actor, place, export_id).await?;
+            let export = found_to_stop(&transaction, actor, place, export_id).await?;
             let query = backfills::Entity::find_by_id(id)
                 .filter(backfills::Column::BatchExportId.eq(export_id));
             let before = locked(&transaction, query).one(&transaction).await?;
@@ -147,6 +150,7 @@ impl Catalog {
     ) -> Result<backfills::Model, Abort> {
         let now = self.now();
         check(export, range, now)?;
+        must_have_room(within, export).await?;
         settle_first_window(within, export).await?;
         let nothing = nothing_ended(export, range, now);
         let is_done = nothing.is_some();
@@ -165,6 +169,7 @@ impl Catalog {
             finished_at: is_done.then_some(now),
             last_updated_at: now,
             message: nothing,
+            asked_for: asked_for(export),
         };
         let row = backfill.into_active_model().reset_all();
         let made = backfills::Entity::insert(row)
@@ -233,6 +238,32 @@ impl Catalog {
     }
 }
 
+/// Refuses one more backfill where too many have not ended, of the export or of its organization, which is
+/// locked.
+async fn must_have_room(
+    within: &DatabaseTransaction,
+    export: &exports::Model,
+) -> Result<(), Abort> {
+    let of_all = exports_of(export.organization_id);
+    let own = backfills::Column::BatchExportId.eq(export.id);
+    let all = backfills::Column::BatchExportId.in_subquery(of_all);
+    for (who, most, of) in [
+        ("A batch export", OPEN_BACKFILLS_MAX, own),
+        ("An organization", OPEN_BACKFILLS_OF_ORGANIZATION_MAX, all),
+    ] {
+        let open = backfills::Entity::find()
+            .filter(of)
+            .filter(backfills::Column::FinishedAt.is_null());
+        if open.count(within).await? >= most {
+            let detail = format!(
+                "{who} has at most {most} backfills that have not ended. Wait until one has, or cancel one."
+            );
+            return Err(ChangeError::invalid(None, "invalid_input", detail).into());
+        }
+    }
+    Ok(())
+}
+
 /// Keeps where windows by the clock begin, if nobody has yet, as in an export that was paused from
 /// the start: a backfill tells rows apart by that.
 async fn settle_first_window(
@@ -267,11 +298,6 @@ fn nothing_ended(export: &exports::Model, range: BackfillRange, now: UtcTime) ->
             interval.window_end(now)
         )
     })
-}
-
-/// Length of its windows: the text was an interval when it was kept.
-fn interval_of(export: &exports::Model) -> ExportInterval {
-    export.interval.parse().unwrap_or(ExportInterval::Hour)
 }
 
 fn check(export: &exports::Model, range: BackfillRange, now: UtcTime) -> Result<(), ChangeError> {

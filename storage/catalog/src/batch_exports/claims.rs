@@ -5,7 +5,10 @@
 //! still record, as it was only slow, is not recorded, and it is told so.
 
 use super::latest::keep_latest_runs;
+use super::logs::beginning;
 use super::making::{RunProgress, lock_export};
+use super::plan::deleted_exports;
+use super::turns::{self, ExportTurns};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
@@ -14,6 +17,7 @@ use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
 use crate::error::ChangeError;
 use crate::leases::{clock, database_now, micros};
+use crate::time::UtcTime;
 use crate::transaction::{Abort, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
@@ -31,7 +35,7 @@ pub(super) const FAILED_RUNS_MAX: u64 = 10;
 pub struct ClaimedRun {
     /// Itself; its claim is what we record with.
     pub run: runs::Model,
-    /// Its export as it is now.
+    /// Its export as it is now; of a backfill's run, as it was when that was asked for.
     pub export: exports::Model,
 }
 
@@ -42,13 +46,17 @@ pub enum RunOutcome {
     Kept,
     /// It was kept, and the export was paused with it, after too many failures.
     Paused,
+    /// It was kept, and its export has waited for the server's operator for so long that somebody is to be told;
+    /// once until the export runs again.
+    WaitsLong,
     /// The run has ended, is somebody else's, or is no more: stop making it.
     Lost,
 }
 
 impl Catalog {
-    /// Claims the run that is due the longest, of an export of which no run is claimed; those by
-    /// the clock before those of backfills.
+    /// Claims a run of the organization whose turn it is: of its runs the one that is due the
+    /// longest, of an export of which no run is claimed; those by the clock before those of
+    /// backfills.
     ///
     /// # Errors
     ///
@@ -56,8 +64,15 @@ impl Catalog {
     pub async fn claim_export_run(
         &self,
         time: Duration,
+        turns: &ExportTurns,
     ) -> Result<Option<ClaimedRun>, ChangeError> {
+        let waiting = turns::waiting(&self.db, turns.runs_each_max).await;
+        let waiting = waiting.map_err(|error| self.error(&error))?;
+        let Some(organization_id) = turns.next(&waiting) else {
+            return Ok(None);
+        };
         let seen = claimable(&self.db)
+            .filter(runs::Column::BatchExportId.in_subquery(turns::exports_of(organization_id)))
             .order_by_asc(runs::Column::BackfillId.is_not_null())
             .order_by_asc(runs::Column::NextTryAt)
             .order_by_asc(runs::Column::CreatedAt)
@@ -94,21 +109,35 @@ impl Catalog {
             let export = lock_export(&transaction, seen.batch_export_id).await?;
             let run = locked(&transaction, query).one(&transaction).await?;
             let run = run.filter(|run| run.status.is_open() && run.claim == claim);
-            let (Some(run), Some(export)) = (run, export) else {
+            let (Some(run), Some(mut export)) = (run, export) else {
                 return Ok(RunOutcome::Lost);
             };
-            let now = database_now(&transaction).await?;
-            let run = self.after(run, progress, now + micros(again_after));
+            let mut outcome = RunOutcome::Kept;
+            let wait = self.note_wait(&transaction, &mut export, &progress).await?;
+            if wait.is_to_be_told {
+                outcome = RunOutcome::WaitsLong;
+            }
+            let until = database_now(&transaction).await? + micros(wait.pause.max(again_after));
+            let run = self.after(run, progress, until);
             let (export_id, status) = (export.id, run.status);
             let backfill_id = run.backfill_id.filter(|_| !status.is_open());
             run.into_active_model()
                 .reset_all()
                 .update(&transaction)
                 .await?;
+            if !wait.pause.is_zero() {
+                // What one finds is true of all of them.
+                runs::Entity::update_many()
+                    .col_expr(runs::Column::NextTryAt, Expr::value(until))
+                    .filter(runs::Column::BatchExportId.eq(export_id))
+                    .filter(runs::Column::Status.is_in(RunStatus::OPEN))
+                    .filter(runs::Column::NextTryAt.lt(until))
+                    .exec(&transaction)
+                    .await?;
+            }
             if let Some(backfill_id) = backfill_id {
                 self.backfill_run_ended(&transaction, backfill_id).await?;
             }
-            let mut outcome = RunOutcome::Kept;
             let failed = matches!(status, RunStatus::Failed | RunStatus::TimedOut);
             if failed && self.pause_hopeless(&transaction, export).await? {
                 outcome = RunOutcome::Paused;
@@ -128,7 +157,7 @@ impl Catalog {
         run.records_total_count = progress.records_total_count;
         run.bytes_exported = progress.bytes_exported;
         run.cursor = progress.cursor;
-        run.latest_error = progress.latest_error;
+        run.latest_error = progress.latest_error.map(beginning);
         run.last_updated_at = now;
         run.claim_lapses_at = until;
         if run.status != RunStatus::Running {
@@ -136,7 +165,8 @@ impl Catalog {
             run.claim_lapses_at = 0;
         }
         if run.status == RunStatus::FailedRetryable {
-            run.failures_count += 1;
+            // What waits for somebody else has not failed: the tries are for what may fail.
+            run.failures_count += i32::from(!progress.waits);
             run.next_try_at = until;
         }
         if !run.status.is_open() {
@@ -145,7 +175,8 @@ impl Catalog {
         run
     }
 
-    /// Pauses an export of which the runs that ended last all failed, those of backfills too.
+    /// Pauses an export of which the runs that ended last since it was let run all failed, those of backfills
+    /// too.
     async fn pause_hopeless(
         &self,
         within: &DatabaseTransaction,
@@ -154,9 +185,11 @@ impl Catalog {
         if before.paused {
             return Ok(false);
         }
+        // Whoever let it run again may have mended what failed before.
+        let since = before.resumed_at.unwrap_or(UtcTime(i64::MIN));
         let newest = runs::Entity::find()
             .filter(runs::Column::BatchExportId.eq(before.id))
-            .filter(runs::Column::FinishedAt.is_not_null())
+            .filter(runs::Column::FinishedAt.gte(since))
             .order_by_desc(runs::Column::FinishedAt)
             .limit(FAILED_RUNS_MAX)
             .all(within)
@@ -195,6 +228,7 @@ pub(super) fn claimable<C: ConnectionTrait>(db: &C) -> Select<runs::Entity> {
     runs::Entity::find()
         .filter(runs::Column::Status.is_in(RunStatus::OPEN))
         .filter(Expr::col(runs::Column::NextTryAt).lte(clock(db)))
+        .filter(runs::Column::BatchExportId.not_in_subquery(deleted_exports()))
         .filter(runs::Column::BatchExportId.not_in_subquery(busy))
 }
 
@@ -233,5 +267,13 @@ async fn claim(
     run.status = RunStatus::Running;
     let run = run.into_active_model().reset_all().update(within).await?;
     keep_latest_runs(within, export.id).await?;
+    let backfill = match run.backfill_id {
+        Some(id) => backfills::Entity::find_by_id(id).one(within).await?,
+        None => None,
+    };
+    let export = match backfill {
+        Some(backfill) => backfill.of_export(export),
+        None => export,
+    };
     Ok(Some(ClaimedRun { run, export }))
 }

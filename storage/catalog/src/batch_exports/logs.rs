@@ -14,6 +14,9 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect, Select,
 };
 
+/// The longest line, and the longest error of a run, in bytes: a destination says what it likes.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
 /// Which lines are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct ExportLogFilter {
@@ -122,8 +125,18 @@ fn row(
         run_id: ActiveValue::Set(run_id),
         logged_at: ActiveValue::Set(logged_at),
         level: ActiveValue::Set(level),
-        message: ActiveValue::Set(message),
+        message: ActiveValue::Set(beginning(message)),
     }
+}
+
+/// How a message begins that is too long to be kept.
+pub(super) fn beginning(mut message: String) -> String {
+    let bytes = message.len();
+    if bytes > MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        message.push_str(&format!("… ({bytes} bytes)"));
+    }
+    message
 }
 
 fn filtered(export_id: Uuid, filter: &ExportLogFilter, backend: DbBackend) -> Select<logs::Entity> {

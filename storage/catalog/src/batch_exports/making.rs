@@ -42,6 +42,8 @@ pub struct RunProgress {
     pub cursor: Option<String>,
     /// What last went wrong.
     pub latest_error: Option<String>,
+    /// With [`RunStatus::FailedRetryable`]: nothing failed, the try waits for the server's operator.
+    pub waits: bool,
 }
 
 impl Catalog {
@@ -56,20 +58,61 @@ impl Catalog {
         new: NewRun,
     ) -> Result<runs::Model, ChangeError> {
         let transaction = self.begin().await?;
+        let begun = self.insert_counted(&transaction, export_id, new).await;
+        self.finish(transaction, begun).await
+    }
+
+    /// Makes a run of a backfill's window that follows those that it has runs of. `None`: the backfill has ended
+    /// or is no more, or somebody else has made that run.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn begin_backfill_run(
+        &self,
+        backfill_id: Uuid,
+        (start, end): (UtcTime, UtcTime),
+    ) -> Result<Option<runs::Model>, ChangeError> {
+        let transaction = self.begin().await?;
         let begun = async {
-            let export = lock_export(&transaction, export_id).await?;
-            let export =
-                export.ok_or_else(|| ChangeError::not_found("batch export", &export_id))?;
-            let (mut export, before) = (export.clone(), export);
-            let run = self.insert_run(&transaction, &mut export, new).await?;
-            let mut counted = before.into_active_model();
-            counted.runs_count = ActiveValue::Set(export.runs_count);
-            counted.update(&transaction).await?;
-            keep_latest_runs(&transaction, export_id).await?;
-            Ok(run)
+            let Some(backfill) = lock_open_backfill(&transaction, backfill_id).await? else {
+                return Ok(None);
+            };
+            let later = runs::Entity::find()
+                .filter(runs::Column::BackfillId.eq(backfill_id))
+                .filter(runs::Column::DataIntervalEnd.gte(end));
+            if later.one(&transaction).await?.is_some() {
+                return Ok(None);
+            }
+            let new = NewRun {
+                backfill_id: Some(backfill_id),
+                data_interval_start: Some(start),
+                data_interval_end: end,
+            };
+            self.insert_counted(&transaction, backfill.batch_export_id, new)
+                .await
+                .map(Some)
         };
         let begun = begun.await;
         self.finish(transaction, begun).await
+    }
+
+    /// Adds a run to an export, and counts it there.
+    async fn insert_counted(
+        &self,
+        within: &DatabaseTransaction,
+        export_id: Uuid,
+        new: NewRun,
+    ) -> Result<runs::Model, Abort> {
+        let export = lock_export(within, export_id).await?;
+        let export = export.ok_or_else(|| ChangeError::not_found("batch export", &export_id))?;
+        let (mut export, before) = (export.clone(), export);
+        let run = self.insert_run(within, &mut export, new).await?;
+        let mut counted = before.into_active_model();
+        counted.runs_count = ActiveValue::Set(export.runs_count);
+        counted.update(within).await?;
+        keep_latest_runs(within, export_id).await?;
+        Ok(run)
     }
 
     /// Adds a run to an export that is locked, and counts it there.
@@ -186,28 +229,34 @@ impl Catalog {
         self.finish(transaction, failed).await
     }
 
-    /// Counts a run of a backfill that ended; the last one ends it.
+    /// Counts a run of a backfill that ended; the last one ends it. One that has ended has counted all.
     pub(super) async fn backfill_run_ended(
         &self,
         within: &DatabaseTransaction,
         id: Uuid,
     ) -> Result<(), Abort> {
         let query = locked(within, backfills::Entity::find_by_id(id));
-        if let Some(mut backfill) = query.one(within).await? {
+        let open = query.one(within).await?.filter(|it| it.status.is_open());
+        if let Some(mut backfill) = open {
             backfill.finished_runs += 1;
             self.save_counts(within, backfill).await?;
         }
         Ok(())
     }
 
-    /// The reverse: a run that had ended starts again.
+    /// The reverse: a run that had ended starts again. A backfill that ended before all of its runs were made
+    /// stays as it is: it is only that run that somebody wants.
     pub(super) async fn backfill_goes_on(
         &self,
         within: &DatabaseTransaction,
         id: Uuid,
     ) -> Result<(), Abort> {
         let query = locked(within, backfills::Entity::find_by_id(id));
-        if let Some(mut backfill) = query.one(within).await? {
+        let goes_on = |it: &backfills::Model| {
+            let has_all = it.total_runs.is_some_and(|all| it.finished_runs >= all);
+            it.status.is_open() || (has_all && it.status != RunStatus::Cancelled)
+        };
+        if let Some(mut backfill) = query.one(within).await?.filter(goes_on) {
             backfill.finished_runs = (backfill.finished_runs - 1).max(0);
             backfill.status = RunStatus::Running;
             backfill.finished_at = None;
@@ -257,13 +306,16 @@ async fn lock_open_backfill(
     let Some(seen) = query.clone().one(within).await? else {
         return Ok(None);
     };
-    lock_export(within, seen.batch_export_id).await?;
+    if lock_export(within, seen.batch_export_id).await?.is_none() {
+        // Its rows follow the export piece by piece.
+        return Ok(None);
+    }
     let found = locked(within, query).one(within).await?;
     Ok(found.filter(|backfill| backfill.status.is_open()))
 }
 
-/// Locks an export before anything of it, as those who cancel or delete do; `None` if it is gone,
-/// and all that it had with it.
+/// Locks an export before anything of it, as those who cancel or delete do; `None` if it is gone: what is still
+/// there of its rows is nobody's any more.
 pub(super) async fn lock_export(
     within: &DatabaseTransaction,
     id: Uuid,

@@ -12,7 +12,11 @@
 //! | `pause` | pause and unpause |
 //! | `runs`, `backfills` | what people ask of them: list, start, retry, cancel |
 //! | `plan` | which windows come next |
+//! | `backfill_turns` | which backfill's next runs are made next |
 //! | `claims` | whose a run is while it is made |
+//! | `size` | how large fields may be that have no form of their own; no I/O |
+//! | `turns` | which organization's run is claimed next |
+//! | `waits` | since when exports wait for the server's operator |
 //! | `work` | whether there is anything to plan or claim |
 //! | `making` | the same for whoever makes them: begin, record, count |
 //! | `forgetting` | what ended long ago |
@@ -20,6 +24,8 @@
 //! | `deeds` | what the log of activity is told |
 //! | `logs` | what exports and runs have to say |
 
+mod asked_for;
+mod backfill_turns;
 mod backfills;
 mod claims;
 mod deeds;
@@ -33,9 +39,13 @@ mod pause;
 mod plan;
 mod reseal;
 mod runs;
+mod size;
+mod turns;
+mod waits;
 mod work;
 mod write;
 
+pub use backfill_turns::{BACKFILL_RUNS_AHEAD, BackfillTurns, OpenBackfill};
 pub use backfills::BackfillRange;
 pub use claims::{ClaimedRun, RunOutcome};
 pub use destination::{
@@ -47,8 +57,8 @@ pub use interval::{ExportInterval, IntervalError};
 pub use logs::{ExportLogFilter, NewExportLog};
 pub use making::{NewRun, RunProgress};
 pub use pause::Unpaused;
-pub use plan::OpenBackfill;
 pub use runs::{RunFilter, RunOrder};
+pub use turns::ExportTurns;
 pub use write::{BatchExportChange, ExportWriter, NewBatchExport};
 
 use crate::actor::Actor;
@@ -56,6 +66,7 @@ use crate::catalog::Catalog;
 use crate::entities::batch_export_runs as run_rows;
 use crate::entities::batch_exports as exports;
 use crate::error::{CatalogError, ChangeError};
+use crate::features::DATA_PIPELINES;
 use crate::page::{Page, PageRequest};
 use crate::secrets::{SecretError, SecretKey};
 use crate::transaction::{Abort, admit_to_pipelines, locked};
@@ -169,15 +180,36 @@ async fn seen<C: ConnectionTrait>(
     Ok(found.map(SeenBatchExport::of))
 }
 
-/// One that an actor is about to change who may at this moment; changes of its runs queue up
-/// behind this lock, too.
-async fn found_for_change(
+/// One that an actor is about to change, or let run, who may at this moment, in an organization that may use
+/// exports at this moment.
+async fn found_for_use(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    place: ExportPlace,
+    id: Uuid,
+) -> Result<exports::Model, Abort> {
+    let organization = admit_to_pipelines(within, actor, place.organization_id).await?;
+    organization.must_have(DATA_PIPELINES)?;
+    locked_export(within, place, id).await
+}
+
+/// One that an actor is about to stop or delete who may at this moment: that takes no feature. Changes of its
+/// runs queue up behind this lock, too.
+async fn found_to_stop(
     within: &DatabaseTransaction,
     actor: &Actor,
     place: ExportPlace,
     id: Uuid,
 ) -> Result<exports::Model, Abort> {
     admit_to_pipelines(within, actor, place.organization_id).await?;
+    locked_export(within, place, id).await
+}
+
+async fn locked_export(
+    within: &DatabaseTransaction,
+    place: ExportPlace,
+    id: Uuid,
+) -> Result<exports::Model, Abort> {
     let query = of(place).filter(exports::Column::Id.eq(id));
     let found = locked(within, query).one(within).await?;
     found.ok_or_else(|| not_found(id).into())

@@ -1,6 +1,8 @@
 //! Pausing and unpausing.
 
-use super::{BackfillRange, ExportPlace, SeenBatchExport, found_for_change, not_found, of, seen};
+use super::{
+    BackfillRange, ExportPlace, SeenBatchExport, found_for_use, found_to_stop, not_found, of, seen,
+};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
@@ -60,7 +62,7 @@ impl Catalog {
         let unpaused = async {
             let before = self.pause(&transaction, actor, place, id, false).await?;
             let range = BackfillRange {
-                start_at: before.last_paused_at,
+                start_at: before.paused_since,
                 end_at: Some(self.now()),
             };
             let missed = before.paused && range.start_at < range.end_at;
@@ -121,7 +123,10 @@ impl Catalog {
         id: Uuid,
         paused: bool,
     ) -> Result<exports::Model, Abort> {
-        let before = found_for_change(within, actor, place, id).await?;
+        let before = match paused {
+            true => found_to_stop(within, actor, place, id).await?,
+            false => found_for_use(within, actor, place, id).await?,
+        };
         if before.paused == paused {
             return Ok(before);
         }

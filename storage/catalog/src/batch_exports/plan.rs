@@ -3,7 +3,7 @@
 //! Windows by the clock follow one another without a gap: each begins where the last one ended,
 //! also when the interval has changed since. While an export is paused, those that end are passed
 //! over; a backfill makes up for them. A backfill's windows come from whoever knows which of them
-//! have rows.
+//! have rows (`backfill_turns`).
 
 use super::making::NewRun;
 use super::{ExportInterval, latest::keep_latest_runs, making::lock_export};
@@ -11,69 +11,48 @@ use crate::catalog::Catalog;
 use crate::entities::batch_export_backfills as backfills;
 use crate::entities::batch_export_runs::{self as runs, RunStatus};
 use crate::entities::batch_exports as exports;
+use crate::entities::deleted_batch_exports as deleted;
 use crate::error::{CatalogError, ChangeError};
 use crate::time::UtcTime;
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The most windows that are planned of one export at a time.
 const WINDOWS_MAX: usize = 100;
-/// The most exports that are looked at at a time.
+/// The most exports that are planned at a time, in turns of their organizations.
 const EXPORTS_MAX: u64 = 100;
 
-/// A backfill whose runs are not all made yet.
-#[derive(Clone, Debug)]
-pub struct OpenBackfill {
-    /// Itself.
-    pub backfill: backfills::Model,
-    /// Of which export.
-    pub export: exports::Model,
-    /// How many of its runs have not ended.
-    pub open_runs: u64,
-    /// The end of the last window that it has a run of.
-    pub windows_until: Option<UtcTime>,
-}
-
-impl OpenBackfill {
-    /// Whether all of its runs are made. Those behind one that is tried again may be forgotten by
-    /// now, and are not to be made once more.
-    #[must_use]
-    pub fn has_all_runs(&self) -> bool {
-        let open = i64::try_from(self.open_runs).unwrap_or(i64::MAX);
-        let made = self.backfill.finished_runs.saturating_add(open);
-        self.backfill.total_runs.is_some_and(|total| made >= total)
-    }
-}
-
 impl Catalog {
-    /// Makes runs of all windows by the clock that ended at `until` or before, whose rows are all
-    /// stored by then; answers how many.
+    /// Makes runs of windows by the clock that ended at `until` or before, whose rows are all stored by then, of
+    /// a hundred exports in turns of their organizations; answers how many.
     ///
     /// # Errors
     ///
-    /// What the database says.
+    /// What the database said first; the other exports are planned all the same.
     pub async fn plan_export_windows(&self, until: UtcTime) -> Result<usize, ChangeError> {
-        let due = due(Expr::value(until))
-            .order_by_asc(exports::Column::NextWindowEnd)
+        let due = in_turns(due(Expr::value(until)))
             .limit(EXPORTS_MAX)
-            .select_only()
-            .column(exports::Column::Id)
-            .into_tuple()
+            .into_tuple::<(Uuid, i64)>()
             .all(&self.db)
             .await;
-        let mut planned = 0;
-        for export_id in due.map_err(|error| self.error(&error))? {
+        let (mut planned, mut failed) = (0, None);
+        for (export_id, _) in due.map_err(|error| self.error(&error))? {
             let transaction = self.begin().await?;
             let made = self.plan_windows(&transaction, export_id, until).await;
-            planned += self.finish(transaction, made).await?;
+            match self.finish(transaction, made).await {
+                Ok(made) => planned += made,
+                // One that cannot be planned keeps no other waiting.
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(planned)
+        failed.map_or(Ok(planned), Err)
     }
 
     async fn plan_windows(
@@ -103,42 +82,6 @@ impl Catalog {
             keep_latest_runs(within, export_id).await?;
         }
         Ok(windows.len())
-    }
-
-    /// Backfills that have not ended, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn open_export_backfills(&self) -> Result<Vec<OpenBackfill>, CatalogError> {
-        let read = async {
-            let open = open_backfills()
-                .order_by_asc(backfills::Column::CreatedAt)
-                .limit(EXPORTS_MAX)
-                .all(&self.db)
-                .await?;
-            let mut found = Vec::with_capacity(open.len());
-            for backfill in open {
-                let export = exports::Entity::find_by_id(backfill.batch_export_id);
-                let Some(export) = export.one(&self.db).await? else {
-                    continue;
-                };
-                let own = runs::Entity::find().filter(runs::Column::BackfillId.eq(backfill.id));
-                let open = own
-                    .clone()
-                    .filter(runs::Column::Status.is_in(RunStatus::OPEN));
-                let last = own.order_by_desc(runs::Column::DataIntervalEnd);
-                let last = last.one(&self.db).await?;
-                found.push(OpenBackfill {
-                    export,
-                    open_runs: open.count(&self.db).await?,
-                    windows_until: last.map(|run| run.data_interval_end),
-                    backfill,
-                });
-            }
-            Ok(found)
-        };
-        read.await.map_err(|error: DbErr| self.error(&error))
     }
 }
 
@@ -175,6 +118,7 @@ impl Catalog {
                 .column_as(runs::Column::DataIntervalEnd.min(), "oldest")
                 .filter(runs::Column::Status.is_in(RunStatus::OPEN))
                 .filter(runs::Column::BackfillId.is_null())
+                .filter(runs::Column::BatchExportId.not_in_subquery(deleted_exports()))
                 .into_tuple::<Option<i64>>()
                 .one(&self.db)
                 .await?;
@@ -192,49 +136,89 @@ pub(super) fn due(until: Expr) -> Select<exports::Entity> {
         .add(exports::Column::NextWindowEnd.is_null())
         .add(Expr::col(exports::Column::NextWindowEnd).lte(until));
     let before_pause =
-        Expr::col(exports::Column::NextWindowEnd).lte(Expr::col(exports::Column::LastPausedAt));
+        Expr::col(exports::Column::NextWindowEnd).lte(Expr::col(exports::Column::PausedSince));
     let triggers = Condition::any()
         .add(exports::Column::Paused.eq(false))
+        .add(exports::Column::NextWindowEnd.is_null())
         .add(before_pause);
     exports::Entity::find().filter(triggers).filter(ended)
 }
 
-/// Backfills that have not ended.
+/// The exports of a look in the order of their turns, each with the number of its turn: the first of every organization,
+/// then the second of each. However many exports of one are due, and since when, another's waits for one of them.
+///
+/// Of an organization those come first of which the next window is not known, and then those that are due the longest.
+fn in_turns(due: Select<exports::Entity>) -> Select<exports::Entity> {
+    let turn = Expr::cust(
+        "ROW_NUMBER() OVER (PARTITION BY organization_id ORDER BY COALESCE(next_window_end, 0), id)",
+    );
+    due.select_only()
+        .column(exports::Column::Id)
+        .expr_as(turn, "turn")
+        .order_by_asc(Expr::col("turn"))
+        .order_by_asc(exports::Column::NextWindowEnd)
+        .order_by_asc(exports::Column::Id)
+}
+
+/// Backfills that have not ended; the time says the same as the status, and is what the index knows.
 pub(super) fn open_backfills() -> Select<backfills::Entity> {
-    backfills::Entity::find().filter(backfills::Column::Status.is_in(RunStatus::OPEN))
+    backfills::Entity::find()
+        .filter(backfills::Column::FinishedAt.is_null())
+        .filter(backfills::Column::Status.is_in(RunStatus::OPEN))
+}
+
+/// Ids of exports that are gone while some of their rows are still there (`cleanup`).
+pub(super) fn deleted_exports() -> SelectStatement {
+    let mut ids = Query::select();
+    ids.column(deleted::Column::BatchExportId)
+        .from(deleted::Entity);
+    ids
 }
 
 /// Takes the windows out of an export that ended by then, and are triggered while it may run.
 fn due_windows(export: &mut exports::Model, until: UtcTime) -> Vec<(UtcTime, UtcTime)> {
-    // The text was an interval when it was kept.
-    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
-    let mut start = begun(export, interval);
-    let until = match export.last_paused_at {
+    let interval = interval_of(export);
+    let first = begun(export, interval);
+    let until = match export.paused_since {
         Some(paused_at) if export.paused => Ord::min(until, paused_at),
         _ => until,
     };
+    let mut passed_over = PassedOver::of(export);
+    let mut start = first;
     let mut windows = Vec::new();
     while windows.len() < WINDOWS_MAX {
         let end = interval.window_end(start);
         if end > until {
             break;
         }
-        if export.end_at.is_none_or(|last| end <= last) {
-            windows.push((start, end));
+        match passed_over.iter().find(|pause| pause.has(start)) {
+            Some(pause) => {
+                start = UtcTime(pause.until);
+                continue;
+            }
+            None if export.end_at.is_none_or(|last| end <= last) => windows.push((start, end)),
+            None => {}
         }
         start = end;
     }
-    export.windows_until = Some(start);
+    // One that begins later may still be told to begin earlier.
+    if start > first {
+        export.windows_until = Some(start);
+    }
+    passed_over.retain(|pause| pause.until > start.0);
+    PassedOver::keep(passed_over, export);
     export.next_window_end = Some(interval.window_end(start));
     windows
 }
 
-/// Where the first window by the clock begins: the one in which the export is made, or begins.
+/// Length of an export's windows: the text was an interval when it was kept.
+pub(super) fn interval_of(export: &exports::Model) -> ExportInterval {
+    export.interval.parse().unwrap_or(ExportInterval::Hour)
+}
+
+/// Where the first window by the clock may begin: the one in which the export is made.
 pub(super) fn first_window(export: &exports::Model) -> UtcTime {
-    // The text was an interval when it was kept.
-    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
-    let first = export.start_at.unwrap_or(export.created_at);
-    interval.window_start(Ord::max(first, export.created_at))
+    interval_of(export).window_start(export.created_at)
 }
 
 /// Where the next window begins.
@@ -242,22 +226,53 @@ fn begun(export: &mut exports::Model, interval: ExportInterval) -> UtcTime {
     let first = first_window(export);
     let live_since = *export.live_since.get_or_insert(first);
     let start = export.windows_until.unwrap_or(live_since);
-    // An export that begins later than it was first told passes the time until then over.
+    // An export that begins later passes the time until then over.
     let begins = export.start_at.map(|at| interval.window_start(at));
     begins.map_or(start, |begins| Ord::max(begins, start))
 }
 
-/// Lets an export that was paused go on: windows that ended meanwhile are passed over.
+/// Lets an export that was paused go on: windows that ended meanwhile are passed over. Those that ended
+/// before the pause and are not planned yet, as their rows are not all stored, stay due.
 pub(super) fn pass_over(export: &mut exports::Model, now: UtcTime) {
-    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
-    if let Some(paused_at) = export.last_paused_at {
+    let interval = interval_of(export);
+    if let Some(paused_since) = export.paused_since {
         let start = begun(export, interval);
-        // What ended before the pause and is not planned yet, as nobody planned, stays due.
-        let ended_before = interval.window_start(paused_at) > start;
-        let next = interval.window_start(now);
-        if !ended_before && next > start {
-            export.windows_until = Some(next);
+        let pause = PassedOver {
+            from: Ord::max(interval.window_start(paused_since), start).0,
+            until: interval.window_start(now).0,
+        };
+        if pause.from < pause.until {
+            let mut passed_over = PassedOver::of(export);
+            passed_over.push(pause);
+            PassedOver::keep(passed_over, export);
         }
     }
     export.next_window_end = None;
+}
+
+/// A time of which no windows are made by the clock, as the export was paused; in microseconds since 1970.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct PassedOver {
+    /// The start of the first window that ended in the pause.
+    from: i64,
+    /// The start of the window in which the export was let run again.
+    until: i64,
+}
+
+impl PassedOver {
+    fn of(export: &exports::Model) -> Vec<Self> {
+        let kept = export.passed_over.clone();
+        // Nobody else writes it.
+        kept.and_then(|kept| serde_json::from_value(kept).ok())
+            .unwrap_or_default()
+    }
+
+    fn keep(passed_over: Vec<Self>, export: &mut exports::Model) {
+        let kept = (!passed_over.is_empty()).then(|| serde_json::to_value(passed_over).ok());
+        export.passed_over = kept.flatten();
+    }
+
+    fn has(self, start: UtcTime) -> bool {
+        self.from <= start.0 && start.0 < self.until
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::deeds::deed;
 use super::latest::keep_latest_runs;
-use super::{ExportPlace, found_for_change, of};
+use super::{ExportPlace, found_for_use, found_to_stop, of};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -111,7 +111,8 @@ impl Catalog {
     ) -> Result<runs::Model, ChangeError> {
         let transaction = self.begin().await?;
         let retried = async {
-            let (export, before) = found(&transaction, actor, place, export_id, id).await?;
+            let export = found_for_use(&transaction, actor, place, export_id).await?;
+            let before = run_of(&transaction, export_id, id).await?;
             if before.status.is_open() {
                 return Err(refused("The run has not ended; cancel it first."));
             }
@@ -149,7 +150,8 @@ impl Catalog {
     ) -> Result<runs::Model, ChangeError> {
         let transaction = self.begin().await?;
         let cancelled = async {
-            let (export, before) = found(&transaction, actor, place, export_id, id).await?;
+            let export = found_to_stop(&transaction, actor, place, export_id).await?;
+            let before = run_of(&transaction, export_id, id).await?;
             if !before.status.is_open() {
                 return Err(refused("The run has ended; there is nothing to cancel."));
             }
@@ -215,19 +217,15 @@ fn ordered(query: Select<runs::Entity>, order: RunOrder) -> Select<runs::Entity>
     .order_by_desc(runs::Column::Ordinal)
 }
 
-/// A run that is about to be changed, and its export.
-async fn found(
+/// A run of an export, which is locked, that is about to be changed.
+async fn run_of(
     within: &DatabaseTransaction,
-    actor: &Actor,
-    place: ExportPlace,
     export_id: Uuid,
     id: Uuid,
-) -> Result<(exports::Model, runs::Model), Abort> {
-    let export = found_for_change(within, actor, place, export_id).await?;
+) -> Result<runs::Model, Abort> {
     let query = runs::Entity::find_by_id(id).filter(runs::Column::BatchExportId.eq(export_id));
     let run = locked(within, query).one(within).await?;
-    let run = run.ok_or_else(|| ChangeError::not_found("run", &id))?;
-    Ok((export, run))
+    run.ok_or_else(|| ChangeError::not_found("run", &id).into())
 }
 
 fn refused(detail: &str) -> Abort {

@@ -1,8 +1,8 @@
-//! Whether there is anything to plan or to claim: one statement, as it is asked again and again, and
-//! there hardly ever is.
+//! A look for windows to plan and runs to claim: one statement, as it is asked again and again, and
+//! there hardly ever is. Backfills are asked for apart, by whoever plans them.
 
 use super::claims::claimable;
-use super::plan::{due, open_backfills};
+use super::plan::due;
 use crate::catalog::Catalog;
 use crate::entities::ingest_nodes as nodes;
 use crate::error::CatalogError;
@@ -10,8 +10,7 @@ use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QuerySelect, QueryTrait};
 
 impl Catalog {
-    /// Whether windows may be due, a run can be claimed, or a backfill is open. Never `false` when
-    /// there is; it may be `true` as long as a window waits for the slowest node, as it is judged by
+    /// Tells whether windows may be due, or a run can be claimed. Never `false` when there is; it may be `true` as long as a window waits for the slowest node, as it is judged by
     /// the fastest.
     ///
     /// # Errors
@@ -25,8 +24,7 @@ impl Catalog {
         let until = Expr::from(fastest);
         let work = Condition::any()
             .add(Expr::exists(due(until).into_query()))
-            .add(Expr::exists(claimable(&self.db).into_query()))
-            .add(Expr::exists(open_backfills().into_query()));
+            .add(Expr::exists(claimable(&self.db).into_query()));
         let mut query = Query::select();
         query.expr(Expr::value(1)).cond_where(work);
         let found = self.db.query_one(&query).await;

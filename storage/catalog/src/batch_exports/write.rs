@@ -1,17 +1,20 @@
 //! Creating, changing and deleting exports.
 
 use super::deeds::{created, deed, differences};
-use super::destination::{Changed, Kept, changed};
+use super::destination::{Changed, Kept, changed, stays_at_root};
 use super::plan::pass_over;
+use super::size::check_size;
 use super::{
     DestinationChange, DestinationLimits, ExportInterval, ExportPlace, SeenBatchExport,
-    found_for_change, not_found, sealing_place, seen,
+    found_for_use, found_to_stop, not_found, sealing_place, seen,
 };
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::batch_exports::{self as exports, DestinationType, ExportModel};
 use crate::error::ChangeError;
+use crate::features::DATA_PIPELINES;
+use crate::limits::must_have_room;
 use crate::names::checked_name;
 use crate::projects::team_of_organization;
 use crate::secrets::SecretKey;
@@ -19,7 +22,10 @@ use crate::time::UtcTime;
 use crate::transaction::{Abort, admit_to_pipelines};
 use millrace_rows::TeamId;
 use sea_orm::prelude::{Json, Uuid};
-use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter,
+};
 use serde_json::Value;
 
 /// The longest name, in characters.
@@ -105,7 +111,11 @@ impl Catalog {
         let made = async {
             let wished = writer.place.team_id.or(export.wished);
             let organization_id = writer.place.organization_id;
-            admit_to_pipelines(&transaction, writer.actor, organization_id).await?;
+            let organization =
+                admit_to_pipelines(&transaction, writer.actor, organization_id).await?;
+            organization.must_have(DATA_PIPELINES)?;
+            self.must_have_room_for_export(&transaction, organization_id)
+                .await?;
             let team_id = team_of_organization(&transaction, organization_id, wished).await?;
             let mut row = export.model;
             row.team_id = team_id.0;
@@ -137,7 +147,7 @@ impl Catalog {
     ) -> Result<SeenBatchExport, ChangeError> {
         let transaction = self.begin().await?;
         let changed = async {
-            let before = found_for_change(&transaction, writer.actor, writer.place, id).await?;
+            let before = found_for_use(&transaction, writer.actor, writer.place, id).await?;
             let after = self.with_change(writer, &before, change)?;
             self.save_batch_export(&transaction, writer.actor, &before, after)
                 .await?;
@@ -148,8 +158,8 @@ impl Catalog {
         self.finish(transaction, changed).await
     }
 
-    /// Deletes an export with its runs, its backfills and what they had to say. What it exported
-    /// stays where it is.
+    /// Deletes an export with its runs, its backfills and what they had to say, which follow piece by
+    /// piece (`cleanup`). What it exported stays where it is.
     ///
     /// # Errors
     ///
@@ -162,7 +172,7 @@ impl Catalog {
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
-            let export = found_for_change(&transaction, actor, place, id).await?;
+            let export = found_to_stop(&transaction, actor, place, id).await?;
             exports::Entity::delete_by_id(id).exec(&transaction).await?;
             let deed = deed(Activity::Deleted, &export);
             self.record(&transaction, actor, deed).await?;
@@ -190,6 +200,23 @@ impl Catalog {
         Ok(())
     }
 
+    /// Whether an organization, which is locked, may have one more.
+    async fn must_have_room_for_export(
+        &self,
+        within: &DatabaseTransaction,
+        organization_id: Uuid,
+    ) -> Result<(), Abort> {
+        let own = exports::Column::OrganizationId.eq(organization_id);
+        let had = exports::Entity::find().filter(own).count(within).await?;
+        let most = self.limits.batch_exports_max;
+        Ok(must_have_room(
+            "batch exports",
+            "batch_exports_max",
+            had,
+            most,
+        )?)
+    }
+
     fn new_batch_export(
         &self,
         writer: ExportWriter<'_>,
@@ -209,9 +236,13 @@ impl Catalog {
             destination_type: destination.kind,
             destination_config: Value::Object(destination.config),
             destination_secrets: Value::Object(destination.secrets),
+            files_at_root: false,
             interval: checked_interval(&new.interval)?,
             paused: new.paused,
             last_paused_at: new.last_paused_at.or(paused_at),
+            paused_since: paused_at,
+            resumed_at: None,
+            passed_over: None,
             start_at: new.start_at,
             end_at: new.end_at,
             hogql_query: new.hogql_query,
@@ -222,9 +253,12 @@ impl Catalog {
             runs_count: 0,
             created_at: now,
             last_updated_at: now,
+            waits_since: None,
+            wait_told_at: None,
         };
         check_times(&model)?;
         check_model(&model)?;
+        check_size(None, &model)?;
         let wished = new.team_id;
         Ok(NewRow { model, wished })
     }
@@ -242,6 +276,7 @@ impl Catalog {
         after.model = change.model.unwrap_or(after.model);
         if let Some(change) = change.destination {
             let destination = changed(Some(Kept::of(before)), &change, &writer.limits)?;
+            after.files_at_root = stays_at_root(before, &destination.kept);
             let destination = sealed(destination, before.id, writer.key)?;
             after.destination_type = destination.kind;
             after.destination_config = Value::Object(destination.config);
@@ -261,6 +296,7 @@ impl Catalog {
         }
         check_times(&after)?;
         check_model(&after)?;
+        check_size(Some(before), &after)?;
         // What comes next is found anew.
         after.next_window_end = None;
         Ok(after)
@@ -268,11 +304,15 @@ impl Catalog {
 
     /// Pauses what runs, or lets run what is paused; anything else changes nothing.
     pub(super) fn set_paused(&self, export: &mut exports::Model, paused: bool) {
+        let now = self.now();
         if paused && !export.paused {
-            export.last_paused_at = Some(self.now());
+            export.last_paused_at = Some(now);
+            export.paused_since = Some(now);
         }
         if !paused && export.paused {
-            pass_over(export, self.now());
+            pass_over(export, now);
+            export.paused_since = None;
+            export.resumed_at = Some(now);
         }
         export.paused = paused;
     }

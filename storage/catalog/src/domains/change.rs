@@ -7,7 +7,7 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_domains as domains, organizations};
 use crate::error::ChangeError;
-use crate::features::{Feature, SAML, SOCIAL_SSO, SSO_ENFORCEMENT};
+use crate::features::{AUTOMATIC_PROVISIONING, Feature, SAML, SOCIAL_SSO, SSO_ENFORCEMENT};
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 use sea_orm::{ActiveModelTrait, DatabaseTransaction, EntityTrait, IntoActiveModel};
@@ -101,6 +101,7 @@ impl Catalog {
         let changed = async {
             let (organization, before) =
                 domain_to_change(&transaction, actor, organization_id, id).await?;
+            organization.must_have(AUTOMATIC_PROVISIONING)?;
             let mut after = before.clone();
             change.apply_to(&mut after);
             must_have_features(&organization, &before, &after)?;

@@ -18,7 +18,9 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_domains as domains, organizations};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
+use crate::features::{AUTOMATIC_PROVISIONING, SAML};
 use crate::level::Level;
+use crate::limits::{DOMAINS_MAX, must_have_fewer};
 use crate::names::{checked_name, checked_text};
 use crate::page::{Page, PageRequest};
 use crate::random::random_text;
@@ -148,9 +150,17 @@ impl Catalog {
         organization_id: Uuid,
         new: NewDomain,
     ) -> Result<domains::Model, Abort> {
-        lock_organization(within, organization_id).await?;
+        let organization = lock_organization(within, organization_id).await?;
         must_act_as(within, actor, organization_id, Level::Administrator).await?;
+        organization.must_have(AUTOMATIC_PROVISIONING)?;
+        let saml = [&new.saml_entity_id, &new.saml_acs_url, &new.saml_x509_cert];
+        if saml.iter().any(|field| field.is_some()) {
+            organization.must_have(SAML)?;
+        }
         must_be_free(within, &new.domain).await?;
+        let own = domains::Column::OrganizationId.eq(organization_id);
+        let had = domains::Entity::find().filter(own).count(within).await?;
+        must_have_fewer("An organization", DOMAINS_MAX, "domains", had)?;
         let now = self.now();
         let row = domains::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),

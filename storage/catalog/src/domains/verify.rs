@@ -5,6 +5,7 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::organization_domains as domains;
 use crate::error::ChangeError;
+use crate::features::AUTOMATIC_PROVISIONING;
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 
@@ -45,7 +46,9 @@ impl Catalog {
     ) -> Result<domains::Model, ChangeError> {
         let transaction = self.begin().await?;
         let verified = async {
-            let (_, before) = domain_to_change(&transaction, actor, organization_id, id).await?;
+            let (organization, before) =
+                domain_to_change(&transaction, actor, organization_id, id).await?;
+            organization.must_have(AUTOMATIC_PROVISIONING)?;
             must_be_unverified(&before)?;
             if before.domain != proved {
                 return Ok(before);

@@ -4,7 +4,7 @@ use super::batch_export_runs::RunStatus;
 use crate::UtcTime;
 use sea_orm::entity::prelude::{
     ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
-    EnumIter, PrimaryKeyTrait, Uuid,
+    EnumIter, Json, PrimaryKeyTrait, Uuid,
 };
 
 /// One backfill.
@@ -34,6 +34,9 @@ pub struct Model {
     pub last_updated_at: UtcTime,
     /// Why it has no runs, or was given up, for people; null otherwise.
     pub message: Option<String>,
+    /// What its export exported when it was asked for; null in those of versions that did not keep it, which
+    /// export what their export does.
+    pub asked_for: Option<Json>,
 }
 
 /// Reached by identifiers, not by joins.

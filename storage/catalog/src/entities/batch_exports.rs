@@ -28,12 +28,22 @@ pub struct Model {
     pub destination_config: Json,
     /// The others, each encrypted for this export and field.
     pub destination_secrets: Json,
+    /// Says that files go below the folder of all exports, as its path was given before organizations
+    /// had folders of their own there.
+    pub files_at_root: bool,
     /// `hour`, `day`, `week` or `every N minutes`.
     pub interval: String,
     /// Whether runs are not triggered.
     pub paused: bool,
-    /// When it was last paused.
+    /// When it was last paused, for people, who may write it: nothing is decided by it.
     pub last_paused_at: Option<UtcTime>,
+    /// Since when it is paused; null while it is not.
+    pub paused_since: Option<UtcTime>,
+    /// When it was last let run again; null if it never was.
+    pub resumed_at: Option<UtcTime>,
+    /// Pauses that are over, and whose windows are still to be passed over: a list of `from` and `until`, in
+    /// microseconds since 1970, in order; null for none.
+    pub passed_over: Option<Json>,
     /// No run is triggered before.
     pub start_at: Option<UtcTime>,
     /// No run is triggered after.
@@ -54,6 +64,10 @@ pub struct Model {
     pub created_at: UtcTime,
     /// When a field last changed.
     pub last_updated_at: UtcTime,
+    /// Since when its runs wait for the server's operator; null while they do not.
+    pub waits_since: Option<UtcTime>,
+    /// When somebody was told so; null while nobody was.
+    pub wait_told_at: Option<UtcTime>,
 }
 
 /// What is exported.

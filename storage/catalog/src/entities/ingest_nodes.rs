@@ -24,6 +24,10 @@ pub struct Model {
     pub published_at: UtcTime,
     /// When it last started, by its own clock.
     pub started_at: UtcTime,
+    /// How often it was started, as far as that was counted.
+    pub start_count: i64,
+    /// Random id of its last start; empty for those that were not counted.
+    pub start_id: String,
 }
 
 /// Whether exports wait for a node.

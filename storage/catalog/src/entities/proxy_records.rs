@@ -15,8 +15,8 @@ pub struct Model {
     pub id: Uuid,
     /// Whose it is.
     pub organization_id: Uuid,
-    /// Punycode, lower case, no dot at the end; never changes.
-    #[sea_orm(unique)]
+    /// Punycode, lower case, no dot at the end; never changes. An organization has it once; it is unique
+    /// among those whose status is proven.
     pub domain: String,
     /// What its CNAME record must lead to.
     pub target_cname: String,
@@ -52,6 +52,11 @@ pub enum ProxyStatus {
     TimedOut,
     /// It is about to go.
     Deleting,
+}
+
+impl ProxyStatus {
+    /// Those of a domain that leads here: one record of a domain has such a one.
+    pub(crate) const PROVEN: [Self; 2] = [Self::Valid, Self::Warning];
 }
 
 /// Reached by identifiers, not by joins.

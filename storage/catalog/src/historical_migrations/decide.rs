@@ -7,6 +7,7 @@ use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
 use crate::error::ChangeError;
 use crate::level::Level;
+use crate::names::must_be_plain;
 use crate::transaction::{Abort, lock_organization, locked, must_act_as};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
@@ -96,6 +97,9 @@ impl Catalog {
         if before.state == MigrationState::Finished {
             let detail = "The migration is finished; there is nothing to decide any more.";
             return Err(ChangeError::invalid("state", "invalid_input", detail).into());
+        }
+        if let Some(note) = &decision.note {
+            must_be_plain("note", note)?;
         }
         let mut after = before.clone();
         after.state = if decision.approve {

@@ -6,6 +6,7 @@ use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
 use crate::entities::projects;
 use crate::error::ChangeError;
+use crate::names::must_be_plain;
 use crate::transaction::{Abort, lock_organization, locked};
 use millrace_rows::TeamId;
 use sea_orm::prelude::Uuid;
@@ -40,6 +41,9 @@ impl Catalog {
     ) -> Result<migrations::Model, ChangeError> {
         check_positive("total_events", grant.total_events)?;
         check_positive("events_per_minute", grant.events_per_minute)?;
+        if let Some(note) = &grant.note {
+            must_be_plain("note", note)?;
+        }
         let transaction = self.begin().await?;
         let granted = async {
             let team_id = grant.team_id;

@@ -33,7 +33,9 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::historical_migrations::{self as migrations, MigrationState};
 use crate::error::{CatalogError, ChangeError};
+use crate::features::HISTORICAL_MIGRATIONS;
 use crate::level::Level;
+use crate::limits::{HISTORICAL_MIGRATIONS_MAX, must_have_fewer};
 use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
 use crate::projects::team_of_organization;
@@ -134,9 +136,17 @@ impl Catalog {
         check_positive("events_per_minute", new.events_per_minute)?;
         let transaction = self.begin().await?;
         let made = async {
-            lock_organization(&transaction, organization_id).await?;
+            let organization = lock_organization(&transaction, organization_id).await?;
             must_act_as(&transaction, actor, organization_id, Level::Administrator).await?;
+            organization.must_have(HISTORICAL_MIGRATIONS)?;
             let team = team_of_organization(&transaction, organization_id, new.team_id).await?;
+            let had = of_organization(organization_id).count(&transaction).await?;
+            must_have_fewer(
+                "An organization",
+                HISTORICAL_MIGRATIONS_MAX,
+                "historical migrations",
+                had,
+            )?;
             let row = migrations::ActiveModel {
                 id: ActiveValue::Set(Uuid::now_v7()),
                 organization_id: ActiveValue::Set(organization_id),

@@ -16,19 +16,49 @@
 //! after the node counts, and so is not below any [`Catalog::exports_watermark`] that was answered
 //! before: whoever asks later waits for this node.
 //!
+//! Two processes with one name are copies of one data folder ([`starts`]): the one that started last has the
+//! name, and the other one is told so when it next says how far it is.
+//!
 //! Nodes belong to the installation and to no organization, so what they say of themselves leaves
 //! no entry in an activity log.
 
+mod starts;
 #[cfg(test)]
 mod tests;
+
+pub use starts::{NextStart, NodeStart, NodeStarts};
 
 use crate::catalog::Catalog;
 use crate::entities::historical_slices as slices;
 use crate::entities::ingest_nodes::{self as nodes, NodeState};
 use crate::error::{CatalogError, ChangeError};
 use crate::time::UtcTime;
-use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::sea_query::{self, Expr, OnConflict};
 use sea_orm::{ActiveValue, ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
+
+/// Why a node does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// What the database says.
+    #[error("{0}")]
+    Catalog(#[from] CatalogError),
+    /// Another start has taken the name.
+    #[error("another copy of this node's data folder was started on {}", .0.host)]
+    Taken(Box<nodes::Model>),
+}
+
+/// What came of saying how far a node is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Published {
+    /// The catalog knows.
+    Done,
+    /// It knows no such node that counts, as somebody has had it forgotten: it has to be registered again at once.
+    Unknown,
+    /// It knows the node, and not that it has started since: it has to be registered again.
+    Unnoted,
+    /// Another start has taken the name.
+    Taken(Box<nodes::Model>),
+}
 
 impl Catalog {
     /// Makes a node count, before it takes its first request. The answer is the time before which
@@ -39,21 +69,29 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// What the database says; then it must take no request.
+    /// What the database says, or that another start has taken the name since `starts` were read; then it must
+    /// take no request.
     pub async fn register_ingest_node(
         &self,
         name: &str,
         host: &str,
-    ) -> Result<Option<UtcTime>, CatalogError> {
-        let found = nodes::Entity::find_by_id(name.to_owned()).one(&self.db);
-        let known = found.await.map_err(|error| self.error(&error))?;
+        starts: &NodeStarts,
+    ) -> Result<Option<UtcTime>, RegisterError> {
+        let known = self.ingest_node(name).await?;
         let counts = known.filter(|node| node.state != NodeState::Stopped);
-        let started = self.start_ingest_node(name, host, counts.as_ref()).await;
-        match (started, counts) {
-            (Err(error), Some(_)) => {
+        let started = self.start_ingest_node(name, host, starts, counts.as_ref());
+        match (started.await, counts) {
+            (Ok(true), _) => {}
+            (Ok(false), _) => {
+                let taken = self.ingest_node(name).await?;
+                // Forgotten in between: nobody has the name, so it is tried again.
+                let taken = taken.ok_or(CatalogError::ConditionBroken)?;
+                return Err(RegisterError::Taken(Box::new(taken)));
+            }
+            (Err(error), Some(node)) if starts.knows(&node.start_id) => {
                 tracing::warn!("it cannot be noted that this node started: {error}");
             }
-            (started, _) => started?,
+            (Err(error), _) => return Err(error.into()),
         }
         let nodes = self.ingest_nodes().await?;
         let own = nodes.iter().find(|node| node.name == name);
@@ -62,12 +100,24 @@ impl Catalog {
             .max(lowest_known(&nodes)))
     }
 
+    /// The node of a name.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn ingest_node(&self, name: &str) -> Result<Option<nodes::Model>, CatalogError> {
+        let found = nodes::Entity::find_by_id(name.to_owned()).one(&self.db);
+        found.await.map_err(|error| self.error(&error))
+    }
+
+    /// `false` if another start has the name.
     async fn start_ingest_node(
         &self,
         name: &str,
         host: &str,
+        starts: &NodeStarts,
         counts: Option<&nodes::Model>,
-    ) -> Result<(), CatalogError> {
+    ) -> Result<bool, CatalogError> {
         let now = self.now();
         let row = nodes::ActiveModel {
             name: ActiveValue::Set(name.to_owned()),
@@ -76,6 +126,8 @@ impl Catalog {
             watermark: ActiveValue::Set(counts.and_then(|node| node.watermark)),
             published_at: ActiveValue::Set(now),
             started_at: ActiveValue::Set(now),
+            start_count: ActiveValue::Set(starts.own.count),
+            start_id: ActiveValue::Set(starts.own.id.clone()),
         };
         let mut again = OnConflict::column(nodes::Column::Name);
         // The watermark of one that had stopped stays: it is part of others' floors.
@@ -84,17 +136,24 @@ impl Catalog {
             nodes::Column::State,
             nodes::Column::PublishedAt,
             nodes::Column::StartedAt,
+            nodes::Column::StartCount,
+            nodes::Column::StartId,
         ]);
+        let start_id = Expr::col((nodes::Entity, nodes::Column::StartId));
+        let known = [&*starts.before.id, &*starts.own.id];
+        let count = Expr::col((nodes::Entity, nodes::Column::StartCount));
+        let is_put_back = sea_query::ExprTrait::lt(count, starts.before.count);
+        let is_known = sea_query::ExprTrait::is_in(start_id, known);
+        again.action_and_where(sea_query::ExprTrait::or(is_known, is_put_back));
         let inserted = nodes::Entity::insert(row)
             .on_conflict(again)
             .exec_without_returning(&self.writer)
             .await;
-        inserted.map(drop).map_err(|error| self.error(&error))
+        let written = inserted.map_err(|error| self.error(&error))?;
+        Ok(written > 0)
     }
 
-    /// Says how far a node is, in one statement; without a watermark only that it lives. `false`
-    /// if the catalog knows no such node that counts, as somebody has had it forgotten: it has to
-    /// be registered again at once.
+    /// Says how far a node is, in one statement; without a watermark only that it lives.
     ///
     /// # Errors
     ///
@@ -102,19 +161,21 @@ impl Catalog {
     pub async fn publish_watermark(
         &self,
         name: &str,
+        starts: &NodeStarts,
         watermark: Option<UtcTime>,
-    ) -> Result<bool, CatalogError> {
+    ) -> Result<Published, CatalogError> {
         let mut row = nodes::ActiveModel {
             published_at: ActiveValue::Set(self.now()),
             ..Default::default()
         };
         let mut update = nodes::Entity::update_many()
             .filter(nodes::Column::Name.eq(name))
+            .filter(nodes::Column::StartId.eq(&*starts.own.id))
             .filter(nodes::Column::State.ne(NodeState::Stopped));
         if let Some(watermark) = watermark {
             row.state = ActiveValue::Set(NodeState::Running);
             row.watermark = ActiveValue::Set(Some(watermark));
-            // It never falls, whoever else has the same name.
+            // It never falls.
             let is_no_fall = Condition::any()
                 .add(nodes::Column::Watermark.is_null())
                 .add(nodes::Column::Watermark.lte(watermark));
@@ -122,11 +183,22 @@ impl Catalog {
         }
         let updated = update.set(row).exec(&self.writer).await;
         let updated = updated.map_err(|error| self.error(&error))?;
-        Ok(updated.rows_affected > 0)
+        if updated.rows_affected > 0 {
+            return Ok(Published::Done);
+        }
+        Ok(match self.ingest_node(name).await? {
+            // The catalog was put back to before this start, which has to be noted anew.
+            Some(row) if !starts.knows(&row.start_id) && row.start_count < starts.before.count => {
+                Published::Unnoted
+            }
+            Some(row) if !starts.knows(&row.start_id) => Published::Taken(Box::new(row)),
+            Some(row) if row.start_id != starts.own.id => Published::Unnoted,
+            _ => Published::Unknown,
+        })
     }
 
     /// Says that a node ended, takes no request any more, and has nothing left in its log: nobody
-    /// waits for it.
+    /// waits for it, unless another start has its name.
     ///
     /// # Errors
     ///
@@ -134,6 +206,7 @@ impl Catalog {
     pub async fn stop_ingest_node(
         &self,
         name: &str,
+        starts: &NodeStarts,
         watermark: UtcTime,
     ) -> Result<(), CatalogError> {
         let row = nodes::ActiveModel {
@@ -145,6 +218,7 @@ impl Catalog {
         let updated = nodes::Entity::update_many()
             .set(row)
             .filter(nodes::Column::Name.eq(name))
+            .filter(nodes::Column::StartId.is_in([&*starts.before.id, &*starts.own.id]))
             .exec(&self.writer)
             .await;
         updated.map(drop).map_err(|error| self.error(&error))

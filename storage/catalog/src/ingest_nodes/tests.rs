@@ -95,6 +95,8 @@ impl World {
                     watermark: None,
                     published_at: UtcTime(0),
                     started_at: UtcTime(0),
+                    start_count: 0,
+                    start_id: String::new(),
                 });
                 if row.state == Stopped {
                     row.state = Starting;
@@ -214,6 +216,8 @@ fn exports_go_as_far_as_those_that_count() {
         watermark: watermark.map(UtcTime),
         published_at: UtcTime(0),
         started_at: UtcTime(0),
+        start_count: 0,
+        start_id: String::new(),
     };
     let table: [(&[_], _); 7] = [
         (&[], None),

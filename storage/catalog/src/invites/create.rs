@@ -7,10 +7,15 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::ChangeError;
+use crate::features::ADVANCED_PERMISSIONS;
 use crate::level::Level;
+use crate::limits::{self, must_have_fewer};
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use sea_orm::prelude::Uuid;
-use sea_orm::{ActiveModelTrait, ActiveValue, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter,
+};
 
 /// How long a token works, in microseconds: three days.
 const LIFE_MICROS: i64 = 3 * 24 * 3_600_000_000;
@@ -33,8 +38,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// A field is malformed, the level is above the actor's, the address is a member's already, or
-    /// a project is unknown or its level above the actor's.
+    /// A field is malformed, the level or that of the older invite is above the actor's, the address is a
+    /// member's already, or a project is unknown or its level above the actor's.
     pub async fn create_invite(
         &self,
         actor: &Actor,
@@ -111,9 +116,15 @@ impl Catalog {
     ) -> Result<SentInvite, Abort> {
         let id = organization.id;
         let acting = must_act_as(within, actor, id, Level::Member).await?;
+        if !item.access.0.is_empty() {
+            organization.must_have(ADVANCED_PERMISSIONS)?;
+        }
         must_fit(within, id, acting, &item).await?;
         self.drop_invites_of(within, actor, id, &item.email_key)
             .await?;
+        let own = invites::Column::OrganizationId.eq(id);
+        let had = invites::Entity::find().filter(own).count(within).await?;
+        must_have_fewer("An organization", limits::INVITES_MAX, "invites", had)?;
         let token = InviteToken::generate()?;
         let now = self.now();
         let row = invites::ActiveModel {
@@ -160,7 +171,8 @@ impl Catalog {
     }
 
     /// Makes a new link for an invite, which works for three days from now; the old one is dead.
-    /// Any member may, up to their own level.
+    /// Any member may, up to their own level. With `emailing_attempt_made` nothing but the mail may have
+    /// the token.
     ///
     /// # Errors
     ///

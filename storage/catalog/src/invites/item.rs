@@ -1,12 +1,14 @@
 //! What an invite must be like.
 
+use crate::email::Email;
 use crate::entities::organization_invites::{ProjectAccess, ProjectAccesses};
-use crate::entities::{organization_memberships as memberships, projects, users};
+use crate::entities::{
+    organization_invites as invites, organization_memberships as memberships, projects, users,
+};
 use crate::error::{ChangeError, Violation};
 use crate::level::Level;
 use crate::names::checked_text;
 use crate::transaction::Abort;
-use crate::users::is_email;
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, JoinType, PaginatorTrait, QueryFilter,
@@ -34,7 +36,8 @@ pub struct NewInvite {
     pub message: Option<String>,
     /// Projects of the organization, with levels not above the inviter's.
     pub private_project_access: Vec<ProjectAccess>,
-    /// Whether a mail will be sent.
+    /// Whether a mail will be sent. If so, nothing but that mail may have the token: whoever accepts with
+    /// it has proved to own the address.
     pub emailing_attempt_made: bool,
 }
 
@@ -62,8 +65,8 @@ impl NewInvite {
             return Err(ChangeError::invalid(ACCESS, "max_length", detail));
         }
         Ok(CheckedInvite {
-            email_key: email.to_lowercase(),
-            target_email: email,
+            email_key: email.key,
+            target_email: email.mailbox,
             first_name: checked_text("first_name", &self.first_name, FIRST_NAME_CHARS_MAX)?,
             level: self.level,
             message: message.transpose()?,
@@ -85,15 +88,14 @@ pub(super) struct CheckedInvite {
     pub(super) emailing_attempt_made: bool,
 }
 
-/// The part after the last `@` in lower case; the rest is the receiving server's affair.
-fn checked_target(email: &str) -> Result<String, ChangeError> {
-    let email = email.trim();
-    let (code, detail) = if email.is_empty() {
+fn checked_target(text: &str) -> Result<Email, ChangeError> {
+    let text = text.trim();
+    let (code, detail) = if text.is_empty() {
         ("blank", "Give an e-mail address.".to_owned())
-    } else if let Some((local, domain)) = email.rsplit_once('@').filter(|_| is_email(email)) {
-        return Ok(format!("{local}@{}", domain.to_lowercase()));
+    } else if let Some(email) = Email::parse(text) {
+        return Ok(email);
     } else {
-        ("invalid_input", format!("{email:?} is no e-mail address."))
+        ("invalid_input", format!("{text:?} is no e-mail address."))
     };
     Err(ChangeError::invalid("target_email", code, detail))
 }
@@ -127,6 +129,7 @@ pub(super) async fn must_fit(
         let detail = "Nobody invites to a level above their own.";
         return Err(ChangeError::forbidden(detail).into());
     }
+    must_replace_none_above(within, organization_id, acting, &item.email_key).await?;
     must_be_no_member(within, organization_id, &item.email_key).await?;
     let levels = item.access.0.iter().map(|access| access.level.level());
     for level in levels {
@@ -149,6 +152,27 @@ pub(super) async fn must_fit(
         return Err(ChangeError::invalid(ACCESS, "invalid_input", detail).into());
     }
     Ok(())
+}
+
+/// A new invite withdraws the one that the address has, which takes its level.
+async fn must_replace_none_above(
+    within: &DatabaseTransaction,
+    organization_id: Uuid,
+    acting: Level,
+    email_key: &str,
+) -> Result<(), Abort> {
+    let above = invites::Entity::find()
+        .filter(invites::Column::OrganizationId.eq(organization_id))
+        .filter(invites::Column::EmailKey.eq(email_key))
+        .filter(invites::Column::Level.gt(acting))
+        .count(within)
+        .await?;
+    if above == 0 {
+        return Ok(());
+    }
+    let detail = "The address has an invite for a level above yours, which yours would replace. \
+                  Ask somebody of that level.";
+    Err(ChangeError::forbidden(detail).into())
 }
 
 pub(super) async fn must_be_no_member(

@@ -93,11 +93,29 @@ impl Catalog {
         read.await.map_err(|error: DbErr| self.error(&error))
     }
 
-    /// Deletes an invite; any member may. Its link stops working.
+    /// Address that an invite is mailed to, as it was given; it never changes. `None`: the organization has no such
+    /// invite.
     ///
     /// # Errors
     ///
-    /// The organization has no such invite, or the actor is no member.
+    /// What the database says.
+    pub async fn invite_address(
+        &self,
+        organization_id: Uuid,
+        id: Uuid,
+    ) -> Result<Option<String>, CatalogError> {
+        let found = invites::Entity::find_by_id(id)
+            .filter(invites::Column::OrganizationId.eq(organization_id))
+            .one(&self.db);
+        let found = found.await.map_err(|error| self.error(&error))?;
+        Ok(found.map(|invite| invite.target_email))
+    }
+
+    /// Deletes an invite; any member may, up to their own level. Its link stops working.
+    ///
+    /// # Errors
+    ///
+    /// The organization has no such invite, or its level is above the actor's.
     pub async fn delete_invite(
         &self,
         actor: &Actor,
@@ -107,8 +125,8 @@ impl Catalog {
         let transaction = self.begin().await?;
         let deleted = async {
             lock_organization(&transaction, organization_id).await?;
-            must_act_as(&transaction, actor, organization_id, Level::Member).await?;
             let invite = find_invite(&transaction, organization_id, id).await?;
+            must_act_as(&transaction, actor, organization_id, invite.level).await?;
             self.drop_invite(&transaction, actor, invite).await
         };
         let deleted = deleted.await;

@@ -6,6 +6,7 @@ use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::{organization_invites as invites, organizations, users};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
+use crate::limits::{MEMBERS_MAX, must_have_fewer};
 use crate::members::{Member, joined, member_deed};
 use crate::names::checked_text;
 use crate::organizations::insert_membership;
@@ -86,7 +87,7 @@ impl Catalog {
                 first_name,
                 last_name,
             };
-            let proved = accepting.invite.emailing_attempt_made;
+            let proved = proves_address(&accepting.invite);
             let user = self.add_account(&transaction, new, proved).await?;
             let actor = Actor::user(&user, None);
             let mut joined = self.join(&transaction, &actor, accepting, user).await?;
@@ -129,7 +130,7 @@ impl Catalog {
                 return Err(ChangeError::invalid(None, "invalid_recipient", detail).into());
             }
             let actor = caller.actor();
-            let user = match accepting.invite.emailing_attempt_made {
+            let user = match proves_address(&accepting.invite) {
                 true => self.address_proved(&transaction, user).await?,
                 false => user,
             };
@@ -219,6 +220,8 @@ impl Catalog {
             let detail = "You are a member of this organization already.";
             return Err(ChangeError::invalid(None, "user_already_member", detail).into());
         }
+        let count = organization.member_count.unsigned_abs();
+        must_have_fewer("An organization", MEMBERS_MAX, "members", count)?;
         let membership = insert_membership(within, id, user.id, invite.level, now).await?;
         let member = Member { membership, user };
         let deed = member_deed(Activity::Created, &member);
@@ -237,6 +240,14 @@ impl Catalog {
 struct Accepting {
     organization: organizations::Model,
     invite: invites::Model,
+}
+
+/// Whether who holds the token has read what was mailed to the account's address: nothing but that mail
+/// has the token, which is made anew whenever it is sent. The case of letters that are not ASCII is not
+/// taken for nothing.
+fn proves_address(invite: &invites::Model) -> bool {
+    let is_same = invite.target_email.eq_ignore_ascii_case(&invite.email_key);
+    invite.emailing_attempt_made && is_same
 }
 
 fn account_exists() -> Abort {

@@ -7,6 +7,7 @@ mod change;
 pub(crate) use change::member_deed;
 
 use crate::catalog::Catalog;
+use crate::email::Email;
 use crate::entities::{organization_memberships as memberships, organizations, users};
 use crate::error::CatalogError;
 use crate::level::Level;
@@ -45,7 +46,7 @@ impl Catalog {
     ) -> Result<Page<Member>, CatalogError> {
         let read = async {
             if let Some(email) = email {
-                let email = email.trim().to_lowercase();
+                let email = Email::key_of(email);
                 let query = joined(organization_id).filter(users::Column::Email.eq(email));
                 let found = query.all(&self.db).await?;
                 return Ok(Page::of(both(found), page));

@@ -29,6 +29,15 @@ mod m0025_historical_allowances;
 mod m0026_forgotten_runs;
 mod m0027_identified_ids;
 mod m0031_backfill_messages;
+mod m0034_identified_ids_index;
+mod m0035_person_backlogs;
+mod m0036_export_folders;
+mod m0037_export_plans;
+mod m0038_deletions;
+mod m0039_proxy_claims;
+mod m0040_email_forms;
+mod m0041_node_starts;
+mod m0042_deleted_exports;
 
 use crate::connect::begin_write;
 use crate::error::CatalogError;
@@ -69,6 +78,15 @@ impl MigratorTrait for Migrator {
             Box::new(m0026_forgotten_runs::Migration),
             Box::new(m0027_identified_ids::Migration),
             Box::new(m0031_backfill_messages::Migration),
+            Box::new(m0034_identified_ids_index::Migration),
+            Box::new(m0035_person_backlogs::Migration),
+            Box::new(m0036_export_folders::Migration),
+            Box::new(m0037_export_plans::Migration),
+            Box::new(m0038_deletions::Migration),
+            Box::new(m0039_proxy_claims::Migration),
+            Box::new(m0040_email_forms::Migration),
+            Box::new(m0041_node_starts::Migration),
+            Box::new(m0042_deleted_exports::Migration),
         ]
     }
 }

@@ -4,13 +4,14 @@ use super::{checked_organization_name, organization_deed};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
+use crate::entities::activity_counts;
 use crate::entities::organizations::{self, FeatureKeys};
-use crate::entities::{activity_counts, activity_log};
 use crate::error::ChangeError;
 use crate::features::{
     DATA_PIPELINES, FEATURES, Feature, ORGANIZATION_SECURITY_SETTINGS, TWO_FACTOR_ENFORCEMENT,
 };
 use crate::level::Level;
+use crate::plugins::must_share_no_plugins;
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
@@ -205,7 +206,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such organization, or the actor may not.
+    /// No such organization, other organizations use global plugins of it, or the actor may not.
     pub async fn delete_organization(&self, actor: &Actor, id: Uuid) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = self.remove_organization(&transaction, actor, id).await;
@@ -220,13 +221,11 @@ impl Catalog {
     ) -> Result<(), Abort> {
         let before = lock_organization(within, id).await?;
         must_act_as(within, actor, id, Level::Owner).await?;
-        // Everything below goes with it: the tables refer to it with ON DELETE CASCADE. The log
-        // does not, as the last entry must stay, for the operator.
+        must_share_no_plugins(within, id).await?;
+        // Everything below goes with it: the tables refer to it with ON DELETE CASCADE. Persons,
+        // runs of exports, and the log, of which the last entry must stay for the operator, may be many:
+        // triggers mark what is gone, and they follow piece by piece (`cleanup`).
         organizations::Entity::delete_by_id(id).exec(within).await?;
-        activity_log::Entity::delete_many()
-            .filter(activity_log::Column::OrganizationId.eq(id))
-            .exec(within)
-            .await?;
         activity_counts::Entity::delete_many()
             .filter(activity_counts::Column::OrganizationId.eq(id))
             .exec(within)

@@ -19,6 +19,7 @@ use crate::catalog::Catalog;
 use crate::entities::{organization_memberships as memberships, organizations, projects};
 use crate::error::{CatalogError, ChangeError};
 use crate::level::Level;
+use crate::limits::{OWNED_ORGANIZATIONS_MAX, must_have_fewer};
 use crate::names::checked_name;
 use crate::projects::{CheckedProject, NewProject, insert_project, project_made};
 use crate::time::UtcTime;
@@ -27,13 +28,30 @@ use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
-    QueryFilter, QueryOrder,
+    PaginatorTrait, QueryFilter, QueryOrder,
 };
 use slug::free_slug;
 
 /// The longest name of an organization, in characters.
 const NAME_CHARS_MAX: usize = 64;
 const PROJECT_NAME: &str = "Default project";
+
+/// Whether a user may own one more organization. Those who make organizations queue up.
+async fn must_own_fewer(within: &DatabaseTransaction, user_id: i64) -> Result<(), Abort> {
+    let own = memberships::Column::UserId
+        .eq(user_id)
+        .and(memberships::Column::Level.eq(Level::Owner));
+    let had = memberships::Entity::find()
+        .filter(own)
+        .count(within)
+        .await?;
+    Ok(must_have_fewer(
+        "A user",
+        OWNED_ORGANIZATIONS_MAX,
+        "organizations",
+        had,
+    )?)
+}
 
 /// What a new organization needs.
 #[derive(Clone, Debug)]
@@ -103,6 +121,7 @@ impl Catalog {
         let now = self.now();
         let organization = insert_organization(within, new, now).await?;
         if let Some(user_id) = owner_user_id {
+            must_own_fewer(within, user_id).await?;
             insert_membership(within, organization.id, user_id, Level::Owner, now).await?;
         }
         let project = insert_project(within, organization.id, project, now).await?;

@@ -6,6 +6,7 @@
 //! | `operator` | keys as the operator makes, lists and revokes them |
 //! | `fit` | whether a key fits within another |
 //! | `owned` | keys as another key of the same owner manages them |
+//! | `told` | which organizations' logs tell of a key, and locks of owners |
 //!
 //! A key's power is its scopes and organizations, and what its owner may do at that moment.
 
@@ -13,35 +14,33 @@ mod authenticate;
 mod fit;
 mod operator;
 mod owned;
+mod told;
 
 pub use authenticate::Caller;
 pub use operator::NewPersonalKey;
 pub use owned::{NewOwnKey, OwnKeyChange};
+use told::lock_user;
 
 use crate::activity::{Activity, ActivityScope, Deed};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::personal_api_keys::{self as keys, OrganizationIds};
-use crate::entities::{organization_memberships as memberships, users};
 use crate::error::ChangeError;
 use crate::key::PersonalKey;
+use crate::limits::KEYS_PER_USER_MAX;
 use crate::names::checked_name;
 use crate::scopes::Scopes;
 use crate::time::UtcTime;
-use crate::transaction::{Abort, locked};
+use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::Condition;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    PaginatorTrait, QueryFilter,
 };
 
 /// The longest label, in characters.
 const LABEL_CHARS_MAX: usize = 40;
-/// The most keys in force that a user may have.
-const KEYS_PER_USER_MAX: u64 = 100;
-/// In how many organizations' logs a key's changes are written at most, oldest memberships first.
-const ORGANIZATIONS_TOLD_MAX: u64 = 100;
 
 /// A key whose value was just made: the only time that it is known.
 #[derive(Clone, Debug)]
@@ -130,42 +129,6 @@ impl Catalog {
             .await?;
         Ok(revoked)
     }
-
-    /// Writes a key's deed into the logs of the organizations that it reaches, or reached
-    /// `before`: a key belongs to its owner, but those are whom it concerns. None of them is told
-    /// of the others.
-    pub(crate) async fn record_of_key(
-        &self,
-        within: &DatabaseTransaction,
-        actor: &Actor,
-        deed: Deed,
-        key: &keys::Model,
-        before: Option<&keys::Model>,
-    ) -> Result<(), DbErr> {
-        let mut reached = memberships::Entity::find()
-            .filter(memberships::Column::UserId.eq(key.user_id))
-            .order_by_asc(memberships::Column::JoinedAt)
-            .order_by_asc(memberships::Column::Id);
-        let scoped = [Some(key), before].into_iter().flatten();
-        let scoped: Option<Vec<_>> = scoped
-            .map(|key| key.scoped_organizations.as_ref())
-            .collect();
-        if let Some(only) = scoped {
-            let only = only.into_iter().flat_map(|ids| ids.0.iter().copied());
-            reached = reached.filter(memberships::Column::OrganizationId.is_in(only));
-        }
-        let mut reached = reached.limit(ORGANIZATIONS_TOLD_MAX).all(within).await?;
-        // The counts of entries are locked one after the other: in one order for all users.
-        reached.sort_unstable_by_key(|membership| membership.organization_id);
-        for membership in &reached {
-            let seen = deed.seen_by(Some(membership.organization_id));
-            self.record(within, actor, seen).await?;
-        }
-        if reached.is_empty() {
-            self.record(within, actor, deed).await?;
-        }
-        Ok(())
-    }
 }
 
 pub(crate) fn key_deed(activity: Activity, key: &keys::Model) -> Deed {
@@ -175,12 +138,6 @@ pub(crate) fn key_deed(activity: Activity, key: &keys::Model) -> Deed {
 
 fn checked_label(label: &str) -> Result<String, ChangeError> {
     checked_name("the label of a key", "label", label, LABEL_CHARS_MAX)
-}
-
-/// Locks a user, so that the keys of one are changed one after the other.
-async fn lock_user(within: &DatabaseTransaction, user_id: i64) -> Result<(), DbErr> {
-    let query = locked(within, users::Entity::find_by_id(user_id));
-    query.one(within).await.map(drop)
 }
 
 /// Keys that work at `now`.

@@ -6,12 +6,13 @@
 use super::parts::with_parts;
 use super::registers::Registers;
 use crate::catalog::Catalog;
-use crate::entities::{groups, person_distinct_ids as ids, persons};
+use crate::entities::{deleted_projects, groups, person_distinct_ids as ids, persons};
 use crate::error::CatalogError;
 use crate::time::UtcTime;
-use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
+use sea_orm::sea_query::{Expr, ExprTrait, SelectStatement, SimpleExpr};
 use sea_orm::{
-    ColumnTrait, DbErr, EntityTrait, IntoSimpleExpr, QueryFilter, QueryOrder, QuerySelect, Value,
+    ColumnTrait, DbErr, EntityTrait, IntoSimpleExpr, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Value,
 };
 use uuid::Uuid;
 
@@ -65,7 +66,9 @@ impl Catalog {
         count_max: u64,
     ) -> Result<Vec<ChangedPerson>, CatalogError> {
         use persons::Column::{Id, TeamId, Version};
-        let mut query = persons::Entity::find().filter(Version.gt(copied));
+        let mut query = persons::Entity::find()
+            .filter(Version.gt(copied))
+            .filter(TeamId.not_in_subquery(deleted()));
         if let Some(last) = after {
             query = query.filter(behind(vec![
                 (Version, last.version.into()),
@@ -104,7 +107,9 @@ impl Catalog {
         count_max: u64,
     ) -> Result<Vec<ChangedId>, CatalogError> {
         use ids::Column::{DistinctId, TeamId, Version};
-        let mut query = ids::Entity::find().filter(Version.gt(copied));
+        let mut query = ids::Entity::find()
+            .filter(Version.gt(copied))
+            .filter(TeamId.not_in_subquery(deleted()));
         if let Some(last) = after {
             query = query.filter(behind(vec![
                 (Version, last.version.into()),
@@ -138,7 +143,9 @@ impl Catalog {
         count_max: u64,
     ) -> Result<Vec<ChangedGroup>, CatalogError> {
         use groups::Column::{GroupKey, GroupType, TeamId, Version};
-        let mut query = groups::Entity::find().filter(Version.gt(copied));
+        let mut query = groups::Entity::find()
+            .filter(Version.gt(copied))
+            .filter(TeamId.not_in_subquery(deleted()));
         if let Some(last) = after {
             query = query.filter(behind(vec![
                 (Version, last.version.into()),
@@ -170,6 +177,14 @@ impl Catalog {
         let registers = registers.map_err(|error| self.error(&DbErr::Type(error.to_string())))?;
         Ok(registers.to_json())
     }
+}
+
+/// Projects that are gone: their rows wait to be deleted, and ClickHouse's may be purged already.
+fn deleted() -> SelectStatement {
+    deleted_projects::Entity::find()
+        .select_only()
+        .column(deleted_projects::Column::TeamId)
+        .into_query()
 }
 
 /// Whatever comes behind a row in the order of these columns, which an index has.

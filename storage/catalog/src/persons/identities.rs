@@ -4,13 +4,15 @@
 //! time of the events, in whatever order they arrive. So the id only goes over, with the event that
 //! took it, and may go over once more when an earlier one arrives; what the id has of its own stays
 //! in a record of its own ([`World::record_of`]), which is shown as part of whoever has the id. A
-//! user, that is a person that was ever named, becomes nobody's part that way.
+//! user, that is a person that was ever named, becomes nobody's part that way. An `$identify` without
+//! an anonymous id, or with its own in its place, names its user and gives nothing away.
 //!
-//! `$create_alias` and `$merge_dangerously` join persons for good, in the order of their arrival.
+//! `$create_alias` and `$merge_dangerously` join persons for good, in the order of their arrival. What
+//! they name goes over to nobody any more, also where the person has the id already.
 
 use super::registers::Stamp;
 use super::update::PersonUpdate;
-use super::world::{Person, Properties, World, stamp};
+use super::world::{Person, PersonKey, Properties, World, stamp};
 use crate::entities::person_distinct_ids;
 use millrace_rows::{TeamId, UpdateKind, person_id};
 use uuid::Uuid;
@@ -35,10 +37,13 @@ impl From<&person_distinct_ids::Model> for KnownId {
 }
 
 impl World {
-    /// Makes the anonymous id of an `$identify` the user's.
+    /// Makes the anonymous id of an `$identify` the user's, if it has one.
     pub fn identify(&mut self, update: &PersonUpdate) {
         let team = update.team_id.0;
         let user = self.user_of(update);
+        if !update.has_other_id() {
+            return;
+        }
         let given = KnownId {
             person: user,
             identified: Some(stamp(update)),
@@ -105,6 +110,11 @@ impl World {
     /// Makes two ids one person's for good, if that may be.
     pub fn merge(&mut self, update: &PersonUpdate) {
         let team = update.team_id.0;
+        if update.other_id.is_empty() {
+            // It may not become known.
+            self.keep(team, &update.distinct_id);
+            return;
+        }
         let own = self.person_of(team, &update.distinct_id);
         let other = self.person_of(team, &update.other_id);
         let known = |person| KnownId {
@@ -119,22 +129,72 @@ impl World {
             (Some(own), None) => self.attach(team, &update.other_id, known(own)),
             (None, Some(other)) => self.attach(team, &update.distinct_id, known(other)),
             (Some(own), Some(other)) => {
-                if own != other {
-                    self.join(team, own, other, update.kind);
+                if own != other && !self.join(team, own, other, update.kind) {
+                    return;
                 }
             }
         }
+        for id in [&update.distinct_id, &update.other_id] {
+            self.keep(team, id);
+        }
     }
 
-    /// Makes one person part of another, if it was never named or the event insists.
-    fn join(&mut self, team: i64, target: Uuid, source: Uuid, kind: UpdateKind) {
-        let Some(part) = self.persons.get_mut(&(team, source)) else {
+    /// The person that an update would make part of another one.
+    pub fn part_by(&self, update: &PersonUpdate) -> Option<PersonKey> {
+        let team = update.team_id.0;
+        if !matches!(update.kind, UpdateKind::Alias | UpdateKind::Merge) {
+            return None;
+        }
+        let own = self.person_of(team, &update.distinct_id)?;
+        let other = self.person_of(team, &update.other_id)?;
+        let part = self.persons.get(&(team, other))?;
+        let may_join = !part.is_identified || update.kind == UpdateKind::Merge;
+        (own != other && may_join).then_some((team, other))
+    }
+
+    /// Leaves an id to its person for good, with what it has of its own.
+    fn keep(&mut self, team: i64, id: &str) {
+        let Some(KnownId { person, identified }) = self.known(team, id) else {
             return;
+        };
+        if identified.is_none() {
+            return;
+        }
+        let known = KnownId {
+            person,
+            identified: None,
+        };
+        self.attach(team, id, known);
+        let record = person_id(TeamId(team), id);
+        if record != person {
+            self.fold(team, record, person);
+        }
+    }
+
+    /// Makes one person part of another, if it was never named or the event insists; answers whether.
+    fn join(&mut self, team: i64, target: Uuid, source: Uuid, kind: UpdateKind) -> bool {
+        let Some(part) = self.persons.get(&(team, source)) else {
+            return false;
         };
         if part.is_identified && kind != UpdateKind::Merge {
             self.tally.refused += 1;
-            return;
+            return false;
         }
+        if !self.sizes.join((team, source), (team, target)) {
+            self.tally.too_many_ids += 1;
+            return false;
+        }
+        self.fold(team, source, target);
+        self.tally.merged += 1;
+        self.moved.insert((team, source), target);
+        true
+    }
+
+    /// Gives all that is known of one person, or of an id, to a person.
+    fn fold(&mut self, team: i64, source: Uuid, target: Uuid) {
+        let Some(part) = self.persons.get_mut(&(team, source)) else {
+            return;
+        };
         let was = part.clone();
         part.is_deleted = true;
         part.properties = Properties::default();
@@ -145,8 +205,6 @@ impl World {
                 self.tally.too_large += 1;
             }
         }
-        self.tally.merged += 1;
-        self.moved.insert((team, source), target);
         self.changed_persons
             .extend([(team, source), (team, target)]);
     }
@@ -167,6 +225,8 @@ impl World {
     }
 
     fn attach(&mut self, team: i64, distinct_id: &str, known: KnownId) {
+        let before = self.person_of(team, distinct_id);
+        self.sizes.attach(team, before, known.person);
         let key = (team, distinct_id.to_owned());
         self.ids.insert(key.clone(), Some(known));
         self.changed_ids.insert(key);

@@ -6,8 +6,10 @@ use super::update::PersonUpdate;
 use super::world::{Group, Person, Properties, World};
 use crate::entities::{group_types, groups, person_distinct_ids as ids, persons};
 use millrace_rows::UpdateKind;
+use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
-    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder, Value,
+    ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, Value,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
@@ -22,6 +24,7 @@ pub(super) async fn load(
     world: &mut World,
     updates: &[&PersonUpdate],
 ) -> Result<usize, DbErr> {
+    world.new_ids.load(within, updates).await?;
     load_ids(within, world, updates).await?;
     let bytes = load_persons(within, world, updates).await?;
     load_types(within, world, updates).await?;
@@ -29,9 +32,9 @@ pub(super) async fn load(
 }
 
 /// The ids that an update names, as keys.
-fn ids_of(update: &PersonUpdate) -> impl Iterator<Item = (i64, String)> {
+pub(super) fn ids_of(update: &PersonUpdate) -> impl Iterator<Item = (i64, String)> {
     let own = Some(&update.distinct_id).filter(|id| !id.is_empty());
-    let merges = update.kind != UpdateKind::Properties && own.is_some();
+    let merges = update.kind != UpdateKind::Properties && own.is_some() && update.has_other_id();
     let other = merges.then_some(&update.other_id);
     let both = own.into_iter().chain(other);
     both.map(|id| (update.team_id.0, id.clone()))
@@ -184,6 +187,28 @@ pub(super) fn any_of<C: ColumnTrait, K: Clone + Into<Value>>(
 fn distinct<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> Vec<K> {
     let keys: HashSet<K> = keys.collect();
     keys.into_iter().collect()
+}
+
+/// How many ids a person has in the tables, of which no more than these are looked at.
+pub(super) async fn some_ids_of_person(
+    within: &DatabaseTransaction,
+    (team, person): (i64, Uuid),
+    rows_max: u64,
+) -> Result<u64, DbErr> {
+    let some = ids::Entity::find()
+        .select_only()
+        .column(ids::Column::Version)
+        .filter(ids::Column::TeamId.eq(team))
+        .filter(ids::Column::PersonId.eq(person))
+        .limit(rows_max)
+        .into_query();
+    let mut query = Query::select();
+    query
+        .expr_as(Expr::cust("COUNT(*)"), "count")
+        .from_subquery(some, "some_ids");
+    let row = within.query_one(&query).await?;
+    let count: i64 = row.map_or(Ok(0), |row| row.try_get("", "count"))?;
+    Ok(count.unsigned_abs())
 }
 
 /// The ids of persons, as they are kept.

@@ -6,71 +6,80 @@
 //! | `registers` | properties that remember when they were written |
 //! | `world` | persons and groups in memory, and what an update makes of them; no I/O |
 //! | `identities` | which distinct ids are one person; no I/O either |
+//! | `sizes` | how many distinct ids a merge may move |
+//! | `new_ids` | how many distinct ids and groups may become known |
+//! | `progress`, `backlogs` | how far updates are applied, and projects that others do not wait for |
 //! | `load`, `save` | from the tables and back |
 //! | `parts` | properties that a person has by its ids |
 //! | `changes` | what has to be copied to ClickHouse |
 //!
-//! Updates are applied in the order of their arrival, many in one transaction, in which the place
-//! of the last one is noted, too: none is applied twice, whoever dies at which moment. Whoever
+//! Updates of a project are applied in the order of their arrival, many in one transaction, in which the
+//! place of the last one is noted, too: none is applied twice, whoever dies at which moment. Whoever
 //! applies says from where; if the catalog is elsewhere by now, somebody else was at it, and
-//! nothing happens.
+//! nothing happens. All projects have one place, but for those with a backlog, which have their own.
 //!
 //! A person is known from the first event that says anything of it. Its id is
 //! [`millrace_rows::person_id`] of the distinct id which that event had. It loses the id only by
 //! becoming part of another person.
 
+mod backlogs;
 mod changes;
 mod identities;
 mod load;
+mod new_ids;
 mod parts;
+mod progress;
 mod registers;
 mod save;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod update;
 mod world;
 
 pub use changes::{ChangedGroup, ChangedId, ChangedPerson};
+pub use new_ids::LimitedProject;
+pub use progress::{PersonBacklog, PersonProgress};
 pub use update::{PersonUpdate, UpdatePlace};
 pub use world::Tally;
 
 use crate::catalog::Catalog;
-use crate::entities::{person_progress, projects};
+use crate::entities::projects;
 use crate::error::CatalogError;
 use crate::time::UtcTime;
-use crate::transaction::locked;
-use millrace_rows::Micros;
-use sea_orm::sea_query::{Expr, LockType};
+use new_ids::NewIds;
+use sea_orm::sea_query::LockType;
 use sea_orm::{
-    ActiveValue, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr,
-    EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect,
 };
+use sizes::Sizes;
 use std::collections::HashSet;
 use world::World;
 
-/// The one row of progress.
-const ROW: i32 = 1;
 /// Updates whose persons are loaded at once.
 const CHUNK_UPDATES: usize = 500;
-/// Bytes of properties that are loaded before a transaction is ended early.
-const LOADED_BYTES_MAX: usize = 64 << 20;
+/// Rows that are looked up or made before a transaction is ended early. In SQLite all other writers wait
+/// for it: those who extend a lease, nodes that say how far they are, requests of the API.
+const ROWS_MAX: usize = 4_000;
+/// Bytes of properties, loaded or of updates, before it is ended likewise.
+const BYTES_MAX: usize = 8 << 20;
 
-/// How far updates have been applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PersonProgress {
-    /// The last one that was applied.
-    pub place: UpdatePlace,
-    /// The last step: what a transaction changes has its number.
-    pub version: i64,
-    /// The last step of which everything is in ClickHouse.
-    pub copied: i64,
-    /// Every update that arrived before is applied, and what it changed is in ClickHouse. No later
-    /// step gets a lower number than this.
-    pub passed: Option<UtcTime>,
+/// How updates are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApplyOptions {
+    /// The time before which all of them arrived, as all that was published says. Where updates of a
+    /// backlog are among them, the step has no lower number: they arrived long ago.
+    pub before: Option<UtcTime>,
+    /// Distinct ids and groups of a project that may become known by what arrives within an hour.
+    pub new_ids_per_hour_max: Option<u64>,
+    /// Distinct ids that a person may have to become part of another one; all of them go over in one
+    /// transaction.
+    pub merged_ids_max: Option<u64>,
 }
 
 /// What one transaction did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedUpdates {
     /// Where it ended.
     pub progress: PersonProgress,
@@ -78,33 +87,14 @@ pub struct AppliedUpdates {
     pub count: usize,
     /// What they did.
     pub tally: Tally,
+    /// Projects that reached their limit with this step.
+    pub limited: Vec<LimitedProject>,
 }
 
 impl Catalog {
-    /// How far updates have been applied.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn person_progress(&self) -> Result<PersonProgress, CatalogError> {
-        let found = person_progress::Entity::find_by_id(ROW).one(&self.writer);
-        let row = found.await.map_err(|error| self.error(&error))?;
-        row.map(PersonProgress::from)
-            .ok_or_else(|| self.error(&lost()))
-    }
-
-    /// The arrival time before which everything that events say of persons and groups is applied
-    /// and in ClickHouse; `None` until that is known.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn persons_watermark(&self) -> Result<Option<UtcTime>, CatalogError> {
-        Ok(self.person_progress().await?.passed)
-    }
-
-    /// Applies updates that follow those of `from`, in their order; perhaps not all, if their
-    /// persons have much to them. `None`: somebody else has applied updates since.
+    /// Applies updates that follow those of `from`, those of each project in their order, but no more than
+    /// keeps other writers waiting for a moment: whoever has more of them calls again. `None`: somebody
+    /// else has applied updates since.
     ///
     /// # Errors
     ///
@@ -113,9 +103,10 @@ impl Catalog {
         &self,
         from: &PersonProgress,
         updates: &[PersonUpdate],
+        options: ApplyOptions,
     ) -> Result<Option<AppliedUpdates>, CatalogError> {
         let transaction = self.begin().await?;
-        let applied = apply(&transaction, from, updates).await;
+        let applied = apply(&transaction, from, updates, options).await;
         match applied {
             Ok(Some(applied)) => {
                 self.commit(transaction).await?;
@@ -125,97 +116,56 @@ impl Catalog {
             Err(error) => Err(self.error(&error)),
         }
     }
-
-    /// Notes that everything up to a step is in ClickHouse.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn note_persons_copied(&self, version: i64) -> Result<(), CatalogError> {
-        let column = person_progress::Column::Copied;
-        let copied = person_progress::Entity::update_many()
-            .col_expr(column, Expr::value(version))
-            .filter(column.lt(version))
-            .exec(&self.writer);
-        copied.await.map(drop).map_err(|error| self.error(&error))
-    }
-
-    /// Notes the arrival time before which everything is applied and in ClickHouse.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn note_persons_passed(&self, passed: UtcTime) -> Result<(), CatalogError> {
-        let column = person_progress::Column::Passed;
-        let is_later = Condition::any()
-            .add(column.is_null())
-            .add(column.lt(passed));
-        let noted = person_progress::Entity::update_many()
-            .col_expr(column, Expr::value(passed))
-            .filter(is_later)
-            .exec(&self.writer);
-        noted.await.map(drop).map_err(|error| self.error(&error))
-    }
-
-    /// Has persons and groups copied to ClickHouse as a whole, as that is of another time than this
-    /// catalog: what was copied between the two would never come.
-    ///
-    /// # Errors
-    ///
-    /// What the database says.
-    pub async fn copy_persons_again(&self) -> Result<(), CatalogError> {
-        let again = person_progress::Entity::update_many()
-            .col_expr(person_progress::Column::Copied, Expr::value(0_i64))
-            .exec(&self.writer);
-        again.await.map(drop).map_err(|error| self.error(&error))
-    }
 }
 
 async fn apply(
     within: &DatabaseTransaction,
     from: &PersonProgress,
     updates: &[PersonUpdate],
+    options: ApplyOptions,
 ) -> Result<Option<AppliedUpdates>, DbErr> {
-    let row = locked(within, person_progress::Entity::find_by_id(ROW));
-    let row = row.one(within).await?.ok_or_else(lost)?;
-    let mut progress = PersonProgress::from(row);
-    if (progress.place, progress.version) != (from.place, from.version) {
+    let mut progress = progress::locked_progress(within).await?;
+    if !progress.is_where(from) {
         return Ok(None);
     }
     let teams = existing_teams(within, updates).await?;
-    let mut world = World::default();
-    let (mut count, mut loaded_bytes) = (0, 0);
+    let mut world = World {
+        new_ids: NewIds::new(options.new_ids_per_hour_max),
+        sizes: Sizes::new(options.merged_ids_max),
+        ..World::default()
+    };
+    let (mut count, mut bytes) = (0, 0);
     for chunk in updates.chunks(CHUNK_UPDATES) {
-        let (known, orphaned): (Vec<&PersonUpdate>, Vec<_>) = chunk
-            .iter()
-            .partition(|update| teams.contains(&update.team_id.0));
-        loaded_bytes += load::load(within, &mut world, &known).await?;
-        known.into_iter().for_each(|update| world.apply(update));
-        world.tally.orphaned += orphaned.len() as u64;
-        count += chunk.len();
-        if let Some(last) = chunk.last() {
-            progress.place = last.place;
+        let is_known = |update: &&PersonUpdate| teams.contains(&update.team_id.0);
+        let known: Vec<&PersonUpdate> = chunk.iter().filter(is_known).collect();
+        bytes += load::load(within, &mut world, &known).await?;
+        bytes += known.iter().map(|update| update.bytes()).sum::<usize>();
+        for update in chunk {
+            count += 1;
+            if !is_known(&update) {
+                world.tally.orphaned += 1;
+                continue;
+            }
+            sizes::count_before(within, &mut world, update).await?;
+            world.apply(update);
+            // One update may move many ids: the next one is of another transaction.
+            if world.sizes.rows_counted >= ROWS_MAX {
+                break;
+            }
         }
-        if loaded_bytes > LOADED_BYTES_MAX {
+        if world.rows() >= ROWS_MAX || bytes > BYTES_MAX {
             break;
         }
     }
-    progress.version = (progress.version + 1).max(progress.place.created_at.0);
-    let tally = world.tally;
+    progress.advance(updates.get(..count).unwrap_or(updates), options.before);
+    let (tally, limited) = (world.tally, world.new_ids.limited());
     save::save(within, world, progress.version).await?;
-    let row = person_progress::ActiveModel {
-        id: ActiveValue::Unchanged(ROW),
-        created_at: ActiveValue::Set(progress.place.created_at.into()),
-        request_id: ActiveValue::Set(progress.place.request_id),
-        position: ActiveValue::Set(progress.place.index),
-        version: ActiveValue::Set(progress.version),
-        ..Default::default()
-    };
-    person_progress::Entity::update(row).exec(within).await?;
+    progress::save(within, &progress).await?;
     Ok(Some(AppliedUpdates {
         progress,
         count,
         tally,
+        limited,
     }))
 }
 
@@ -241,23 +191,4 @@ async fn existing_teams(
         existing.extend(query.into_tuple::<i64>().all(within).await?);
     }
     Ok(existing)
-}
-
-fn lost() -> DbErr {
-    DbErr::RecordNotFound("the progress of persons".to_owned())
-}
-
-impl From<person_progress::Model> for PersonProgress {
-    fn from(row: person_progress::Model) -> Self {
-        Self {
-            place: UpdatePlace {
-                created_at: Micros(row.created_at.0),
-                request_id: row.request_id,
-                index: row.position,
-            },
-            version: row.version,
-            copied: row.copied,
-            passed: row.passed,
-        }
-    }
 }

@@ -16,6 +16,7 @@ pub(super) async fn save(
     mut world: World,
     version: i64,
 ) -> Result<(), DbErr> {
+    world.new_ids.save(within).await?;
     move_ids(within, &mut world).await?;
     save_persons(within, &world, version).await?;
     save_ids(within, &world, version).await?;

@@ -1,6 +1,7 @@
 //! Properties in any order.
 
 mod identities;
+mod parts;
 
 use super::registers::{Registers, Stamp};
 use proptest::prelude::*;

@@ -23,7 +23,7 @@ pub struct PersonUpdate {
     pub kind: UpdateKind,
     /// Who the event is of; empty if it says nothing of a person.
     pub distinct_id: String,
-    /// The other id of a merge.
+    /// The other id of a merge; empty, or its own, where an `$identify` only names its user.
     pub other_id: String,
     /// `$set`: a JSON object, or empty.
     pub person_set: String,
@@ -51,6 +51,24 @@ pub struct UpdatePlace {
 }
 
 impl PersonUpdate {
+    /// Bytes of all that it says.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.distinct_id.len()
+            + self.other_id.len()
+            + self.person_set.len()
+            + self.person_set_once.len()
+            + self.person_unset.len()
+            + self.group_type.len()
+            + self.group_key.len()
+            + self.group_set.len()
+    }
+
+    /// Whether it names another id beside its own.
+    pub(super) fn has_other_id(&self) -> bool {
+        !self.other_id.is_empty() && self.other_id != self.distinct_id
+    }
+
     /// What it writes to its person.
     pub(super) fn person_writes(&self) -> Writes {
         Writes {

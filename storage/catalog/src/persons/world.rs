@@ -2,7 +2,10 @@
 //! loaded before.
 
 use super::identities::KnownId;
+use super::load::ids_of;
+use super::new_ids::NewIds;
 use super::registers::{Registers, Stamp};
+use super::sizes::Sizes;
 use super::update::{PersonUpdate, Writes};
 use millrace_rows::UpdateKind;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,6 +42,8 @@ pub(super) struct World {
     pub changed_persons: HashSet<PersonKey>,
     pub changed_groups: HashSet<GroupKey>,
     pub changed_types: HashSet<(i64, String)>,
+    pub new_ids: NewIds,
+    pub sizes: Sizes,
     pub tally: Tally,
 }
 
@@ -54,10 +59,17 @@ pub struct Tally {
     /// Merges refused, as the id or the person that would become the other's is of somebody who was
     /// named before.
     pub refused: u64,
+    /// Merges refused, as the person that would become part of another has too many ids.
+    pub too_many_ids: u64,
     /// Updates whose properties were left out, as there would have been too many.
     pub too_large: u64,
     /// Descriptions of groups left out, as their type would have been one too many.
     pub types_refused: u64,
+    /// Distinct ids and groups that became known.
+    pub new_ids: u64,
+    /// Persons' and groups' updates left out, or applied without an id that they name, as their project
+    /// had too many new ids in that hour.
+    pub over_limit: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -168,14 +180,26 @@ fn put(registers: &mut Registers, writes: &Writes, stamp: Stamp) -> Written {
 }
 
 impl World {
+    /// Rows that were looked up or made, or are about to be.
+    pub fn rows(&self) -> usize {
+        self.ids.len() + self.persons.len() + self.groups.len() + self.sizes.rows_counted
+    }
+
     /// Applies one update. All that it names must have been loaded.
     pub fn apply(&mut self, update: &PersonUpdate) {
         self.tally.applied += 1;
         if !update.group_type.is_empty() {
             self.describe_group(update);
         }
-        if !update.distinct_id.is_empty() {
+        if update.distinct_id.is_empty() {
+            return;
+        }
+        let unknown = ids_of(update).filter(|(team, id)| self.known(*team, id).is_none());
+        let made = unknown.count() as u64;
+        if self.admits(update, made) {
             self.tell_person(update);
+        } else if let Some(rest) = self.without_unknown(update) {
+            self.tell_person(&rest);
         }
     }
 
@@ -185,16 +209,22 @@ impl World {
             self.tally.too_large += 1;
             return;
         }
+        let key = (team, update.group_type.clone(), update.group_key.clone());
+        let is_known = self.groups.get(&key).is_some_and(Option::is_some);
         let types = self.group_types.entry(team).or_default();
-        if !types.contains(&update.group_type) {
-            if types.len() >= GROUP_TYPES_MAX {
-                self.tally.types_refused += 1;
-                return;
-            }
+        let is_type_known = types.contains(&update.group_type);
+        if !is_type_known && types.len() >= GROUP_TYPES_MAX {
+            self.tally.types_refused += 1;
+            return;
+        }
+        if !self.admits(update, u64::from(!is_known)) {
+            return;
+        }
+        if !is_type_known {
+            let types = self.group_types.entry(team).or_default();
             types.push(update.group_type.clone());
             self.changed_types.insert((team, update.group_type.clone()));
         }
-        let key = (team, update.group_type.clone(), update.group_key.clone());
         let found = self.groups.entry(key.clone()).or_default();
         let mut has_changed = found.is_none();
         let group = found.get_or_insert_with(|| Group {

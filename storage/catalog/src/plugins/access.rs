@@ -3,8 +3,9 @@
 use super::family::Family;
 use super::{SeenPlugin, one};
 use crate::actor::Actor;
-use crate::entities::plugins;
+use crate::entities::{organizations, plugins};
 use crate::error::ChangeError;
+use crate::features::DATA_PIPELINES;
 use crate::transaction::{Abort, admit_to_pipelines, locked};
 use sea_orm::prelude::Uuid;
 use sea_orm::{DatabaseTransaction, EntityTrait};
@@ -33,12 +34,27 @@ impl PluginWriter<'_> {
     }
 }
 
-/// Lets a writer pass who may write at this moment.
+/// Lets a writer pass who may delete at this moment: that takes no feature.
+pub(super) async fn admit_to_delete(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+) -> Result<(), Abort> {
+    admit_to_pipelines(within, writer.actor, writer.organization_id).await?;
+    Ok(())
+}
+
+/// Lets a writer pass who may write at this moment, in an organization that may use the family at this moment.
 pub(super) async fn admit(
     within: &DatabaseTransaction,
     writer: PluginWriter<'_>,
 ) -> Result<(), Abort> {
-    admit_to_pipelines(within, writer.actor, writer.organization_id).await
+    let organization = admit_to_pipelines(within, writer.actor, writer.organization_id).await?;
+    match writer.family {
+        Family::Destinations | Family::Transformations => {
+            Ok(organization.must_have(DATA_PIPELINES)?)
+        }
+        Family::Plugins | Family::FrontendApps | Family::ImportApps => Ok(()),
+    }
 }
 
 /// A plugin that the writer sees.
@@ -69,9 +85,33 @@ pub(super) async fn changeable(
     id: i64,
 ) -> Result<plugins::Model, Abort> {
     admit(within, writer).await?;
+    own_plugin(within, writer, id).await
+}
+
+/// A plugin that a writer who was admitted may change or delete.
+pub(super) async fn own_plugin(
+    within: &DatabaseTransaction,
+    writer: PluginWriter<'_>,
+    id: i64,
+) -> Result<plugins::Model, Abort> {
     let plugin = found_for_change(within, writer, id).await?.plugin;
     may_change(writer, &plugin)?;
     Ok(plugin)
+}
+
+/// Refuses what would be a destination or a transformation to an organization without the feature of
+/// those, whichever view it is made or changed in. The organization is locked.
+pub(super) async fn must_have_feature_of(
+    within: &DatabaseTransaction,
+    plugin: &plugins::Model,
+) -> Result<(), Abort> {
+    if !(plugin.is_destination || plugin.is_transformation) {
+        return Ok(());
+    }
+    let owner = organizations::Entity::find_by_id(plugin.organization_id);
+    let owner = owner.one(within).await?;
+    let missing = || ChangeError::not_found("organization", &plugin.organization_id);
+    Ok(owner.ok_or_else(missing)?.must_have(DATA_PIPELINES)?)
 }
 
 /// Whose plugin it is decides.

@@ -1,42 +1,61 @@
-//! What a plugin can do, read from its source; the code never runs.
-//!
-//! The names that the main file exports decide.
+//! Which file of a source says what a plugin can do, and who reads that file.
 
-use super::exports::exports_of;
-use super::family::Capabilities;
+use async_trait::async_trait;
+use sea_orm::prelude::Uuid;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt;
 
-/// The functions that the platform calls; other exports are the plugin's own affair.
-const METHODS: [&str; 7] = [
-    "setupPlugin",
-    "teardownPlugin",
-    "getSettings",
-    "processEvent",
-    "onEvent",
-    "exportEvents",
-    "composeWebhook",
-];
-/// The functions that run by the clock.
-const SCHEDULED_TASKS: [&str; 3] = ["runEveryMinute", "runEveryHour", "runEveryDay"];
-/// The object whose members are jobs.
-const JOBS: &str = "jobs";
 /// The main file, where `plugin.json` names none.
 const MAIN_FILES: [&str; 4] = ["index.ts", "index.js", "dist/index.js", "src/index.ts"];
 /// What describes a plugin.
 pub(super) const MANIFEST: &str = "plugin.json";
 
-/// What its main file makes a plugin able to do.
-pub(super) fn capabilities_of(source: &str) -> Capabilities {
-    let exports = exports_of(source);
-    let among = |known: &[&str]| -> Vec<String> {
-        let exported = known.iter().filter(|name| exports.has(name));
-        exported.map(|name| (*name).to_owned()).collect()
-    };
-    Capabilities {
-        methods: among(&METHODS),
-        scheduled_tasks: among(&SCHEDULED_TASKS),
-        jobs: exports.members_of(JOBS),
-    }
+/// Functions, jobs and tasks that a main file exports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginCapabilities {
+    /// The functions that the platform calls.
+    pub methods: Vec<String>,
+    /// Jobs that can be asked for in the background.
+    pub jobs: Vec<String>,
+    /// Functions that run by the clock.
+    pub scheduled_tasks: Vec<String>,
+}
+
+/// Reads main files, which are customers': whatever they do to a parser, this process must go on.
+#[async_trait]
+pub trait SourceParser: fmt::Debug + Send + Sync {
+    /// Reads a main file of an organization, whose sources are read one after the other.
+    ///
+    /// # Errors
+    ///
+    /// See [`SourceParseError`].
+    async fn parse(
+        &self,
+        organization_id: Uuid,
+        source: String,
+    ) -> Result<PluginCapabilities, SourceParseError>;
+}
+
+/// Why a main file was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceParseError {
+    /// It takes more time, memory or stack than any source may.
+    #[error("reading it takes more time or memory than a plugin's source may take")]
+    TooComplex,
+    /// It is no code.
+    #[error(
+        "this is neither JavaScript nor TypeScript from line {line}, column {column} on; mend it there"
+    )]
+    Mistake {
+        /// The line, counted from 1.
+        line: usize,
+        /// The character in it, likewise.
+        column: usize,
+    },
+    /// Trouble of ours, or too much to read at this moment.
+    #[error("sources of plugins cannot be read now: {0}")]
+    Unavailable(String),
 }
 
 /// Name and text of the main file among files, as (name, text).
@@ -59,52 +78,31 @@ pub(super) fn main_file(files: &[(String, String)]) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn of(files: &[(&str, &str)]) -> Option<Capabilities> {
-        let files: Vec<_> = files
-            .iter()
-            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-            .collect();
-        main_file(&files).map(|(_, text)| capabilities_of(text))
-    }
-
-    #[test]
-    fn known_exports_become_capabilities() {
-        let source = "export async function processEvent(event) { return event }\n\
-            export function helper() {}\n\
-            export const runEveryHour = () => {}, jobs = { retry: async () => {}, 'clean up'() {} }";
-        let found = of(&[("index.ts", source)]).unwrap();
-        assert_eq!(found.methods, ["processEvent"]);
-        assert_eq!(found.scheduled_tasks, ["runEveryHour"]);
-        assert_eq!(found.jobs, ["retry", "clean up"]);
-    }
-
     #[test]
     fn the_manifest_names_the_main_file() {
-        let on_event = "module.exports = { onEvent() {} }";
         let table = [
             (
-                vec![
+                &[
                     ("plugin.json", r#"{"main":"./lib/a.js"}"#),
-                    ("lib/a.js", on_event),
-                ],
-                1,
+                    ("lib/a.js", ""),
+                ][..],
+                Some("lib/a.js"),
             ),
             (
-                vec![
-                    ("plugin.json", r#"{"main":"gone.js"}"#),
-                    ("index.js", on_event),
-                ],
-                1,
+                &[("plugin.json", r#"{"main":"gone.js"}"#), ("index.js", "")],
+                Some("index.js"),
             ),
             (
-                vec![("plugin.json", "no JSON"), ("dist/index.js", on_event)],
-                1,
+                &[("plugin.json", "no JSON"), ("dist/index.js", "")],
+                Some("dist/index.js"),
             ),
-            (vec![("index.js", "")], 0),
+            (&[("index.js", ""), ("index.ts", "")], Some("index.ts")),
+            (&[("plugin.json", "{}"), ("README.md", "")], None),
         ];
-        for (files, methods) in table {
-            assert_eq!(of(&files).unwrap().methods.len(), methods, "{files:?}");
+        for (files, main) in table {
+            let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+            let files: Vec<_> = files.iter().map(owned).collect();
+            assert_eq!(main_file(&files).map(|(name, _)| name), main, "{files:?}");
         }
-        assert!(of(&[("plugin.json", "{}"), ("README.md", on_event)]).is_none());
     }
 }

@@ -1,6 +1,5 @@
 //! The five views of the plugin table.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A view: the plugins that can do a certain thing.
@@ -52,17 +51,6 @@ impl Family {
             Self::Transformations => with(&["processEvent"], &[]),
         }
     }
-}
-
-/// What a plugin can do, as read from its source.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Capabilities {
-    /// The functions that the platform calls.
-    pub(super) methods: Vec<String>,
-    /// What it can be asked to do in the background.
-    pub(super) jobs: Vec<String>,
-    /// What runs by the clock.
-    pub(super) scheduled_tasks: Vec<String>,
 }
 
 /// Which views show a plugin; kept in columns, so that lists are filtered by the database.

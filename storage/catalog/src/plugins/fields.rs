@@ -7,8 +7,8 @@ use sea_orm::prelude::Json;
 
 /// The longest name and tag, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// The longest description and free-form value, the latter as JSON, in bytes. Lists answer up to
-/// 1000 plugins at once.
+/// The longest description and free-form value, the latter as JSON, in bytes; all of them together
+/// have as much. Lists answer up to 1000 plugins at once.
 const FIELD_BYTES_MAX: usize = 64 * 1024;
 
 /// The fields of a plugin that clients write; `None`: not given.
@@ -54,6 +54,15 @@ pub struct PluginRelease {
 }
 
 impl PluginFields {
+    /// Taking a plugin back from all other organizations, and nothing else: what must be possible before
+    /// it can be deleted.
+    pub(super) fn withdrawn() -> Self {
+        Self {
+            is_global: Some(false),
+            ..Self::default()
+        }
+    }
+
     /// Checks lengths, and that every database can keep it.
     pub(super) fn check(&self) -> Result<(), ChangeError> {
         let texts = [
@@ -118,6 +127,41 @@ pub(super) fn fits(field: &'static str, value: &Json) -> Result<(), ChangeError>
         return Err(ChangeError::invalid(field, "max_length", detail));
     }
     no_null(field, !holds_null_character(value))
+}
+
+/// Refuses a plugin whose free-form fields are too large together, and larger than before: what is
+/// there from earlier may stay as it is.
+pub(super) fn fit_together(
+    before: Option<&plugins::Model>,
+    after: &plugins::Model,
+) -> Result<(), ChangeError> {
+    let all = |plugin: &plugins::Model| free_form(plugin).iter().map(|(bytes, _)| bytes).sum();
+    let bytes: usize = all(after);
+    if bytes <= FIELD_BYTES_MAX || before.is_some_and(|before| bytes <= all(before)) {
+        return Ok(());
+    }
+    let largest = free_form(after).into_iter().max().map(|(_, field)| field);
+    let detail = format!(
+        "description, config_schema, capabilities, metrics and public_jobs may have {FIELD_BYTES_MAX} \
+         bytes together, and have {bytes}; this is the largest of them"
+    );
+    Err(ChangeError::invalid(largest, "max_length", detail))
+}
+
+/// Lengths and names of a plugin's free-form fields; what says nothing has none.
+fn free_form(plugin: &plugins::Model) -> [(usize, &'static str); 5] {
+    let json_bytes = |value: &Json| Some(value.to_string().len()).filter(|bytes| *bytes > 4);
+    let json = |value: Option<&Json>| value.and_then(json_bytes).unwrap_or_default();
+    [
+        (
+            plugin.description.as_ref().map_or(0, String::len),
+            "description",
+        ),
+        (json(Some(&plugin.config_schema)), "config_schema"),
+        (json(Some(&plugin.capabilities)), "capabilities"),
+        (json(plugin.metrics.as_ref()), "metrics"),
+        (json(plugin.public_jobs.as_ref()), "public_jobs"),
+    ]
 }
 
 fn no_null(field: &'static str, is_so: bool) -> Result<(), ChangeError> {

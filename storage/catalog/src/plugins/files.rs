@@ -6,6 +6,7 @@ use crate::entities::plugin_source_files as files;
 use crate::error::{CatalogError, ChangeError, Violation};
 use crate::key::sha256_hex;
 use crate::time::UtcTime;
+use millrace_rows::is_control;
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
@@ -15,8 +16,8 @@ use sea_orm::{
 
 /// The most files of a plugin.
 pub const PLUGIN_FILES_MAX: usize = 200;
-/// The most bytes of all of them, names and texts: whoever reads or changes the source has it in
-/// memory as a whole.
+/// The most bytes of all of them, names and texts, as JSON has them: whoever reads or changes the source
+/// is answered all of it, and a control character is six bytes there.
 pub const PLUGIN_SOURCE_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// The longest name of a file, in characters.
 const FILENAME_CHARS_MAX: usize = 200;
@@ -150,12 +151,21 @@ fn text_of<'a>(files: &'a [(String, String)], name: &str) -> Option<&'a str> {
     file.map(|(_, text)| text.as_str())
 }
 
-/// How much files are, in bytes.
+/// Size of files in an answer, in bytes.
 pub(super) fn bytes_of(files: &[(String, String)]) -> usize {
-    files
-        .iter()
-        .map(|(name, text)| name.len() + text.len())
-        .sum()
+    let texts = files.iter().flat_map(|(name, text)| [name, text]);
+    texts.map(|text| source_bytes(text)).sum()
+}
+
+/// Size of a name or text of a plugin's file by which it counts: what JSON makes of it, without quotes.
+#[must_use]
+pub fn source_bytes(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
 }
 
 /// Whether a file can be kept.
@@ -165,11 +175,47 @@ pub(super) fn check_file(name: &str, text: &str) -> Result<(), ChangeError> {
         let detail = format!("a file needs a name of 1 to {FILENAME_CHARS_MAX} characters");
         return Err(blame(name, "invalid_input", detail));
     }
-    if name.contains('\0') || text.contains('\0') {
+    if let Err(detail) = check_path(name) {
+        return Err(blame(name, "invalid_input", detail));
+    }
+    if text.contains('\0') {
         let detail = "a file may not hold null characters".to_owned();
         return Err(blame(name, "invalid_input", detail));
     }
     Ok(())
+}
+
+/// A path within the plugin, as it may be written to a folder one day.
+fn check_path(name: &str) -> Result<(), String> {
+    let advice = "give a path such as src/index.ts";
+    if let Some(found) = name.chars().find(|c| is_control(*c)) {
+        let code = u32::from(found);
+        return Err(format!(
+            "a file's name may not have U+{code:04X}, a control character; {advice}"
+        ));
+    }
+    if name.contains('\\') {
+        return Err(format!(
+            "a file's name may not have a backslash; {advice}, with slashes"
+        ));
+    }
+    if name.starts_with('/') {
+        return Err(format!(
+            "a file's name may not begin with a slash; {advice}, which begins in the plugin's folder"
+        ));
+    }
+    match name
+        .split('/')
+        .find(|part| matches!(*part, "" | "." | ".."))
+    {
+        None => Ok(()),
+        Some("") => Err(format!(
+            "a file's name may not have an empty part, between two slashes or at its end; {advice}"
+        )),
+        Some(part) => Err(format!(
+            "a file's name may not have the part {part:?}; {advice}"
+        )),
+    }
 }
 
 /// Blames a file, or a field of another name than the one that is wrong.
@@ -189,5 +235,57 @@ pub(super) fn blame_instead(field: &str, what: &str, error: ChangeError) -> Chan
             blame(field, violation.code, detail)
         }
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_counts_by_what_json_makes_of_it() {
+        let mut table: Vec<String> = (0..0x100)
+            .filter_map(char::from_u32)
+            .map(String::from)
+            .collect();
+        table.extend(["", "a\nb\u{1}", "\u{2028}\u{1d11e}\u{10ffff}"].map(str::to_owned));
+        for text in table {
+            let json = serde_json::to_string(&text).unwrap();
+            assert_eq!(source_bytes(&text), json.len() - 2, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_path_within_the_plugin() {
+        let table = [
+            ("index.ts", true),
+            ("src/index.ts", true),
+            ("a/b/c.d/.hidden", true),
+            ("...", true),
+            ("a b/\u{e4}\u{200d}.ts", true),
+            ("", false),
+            ("../../x.ts", false),
+            ("a/../x.ts", false),
+            ("..", false),
+            (".", false),
+            ("./index.ts", false),
+            ("/etc/passwd", false),
+            ("/", false),
+            ("a//b.ts", false),
+            ("a/", false),
+            ("..\\x.ts", false),
+            ("C:\\x.ts", false),
+            ("a\nb.ts", false),
+            ("a\0", false),
+            ("a\u{202e}st.xe", false),
+        ];
+        for (name, is_taken) in table {
+            let checked = check_file(name, "");
+            assert_eq!(checked.is_ok(), is_taken, "{name:?}");
+            let Some(violation) = checked.err().and_then(|error| error.violation()) else {
+                continue;
+            };
+            assert_eq!(violation.field.as_deref(), Some(name));
+        }
     }
 }

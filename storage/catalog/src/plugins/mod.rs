@@ -16,28 +16,31 @@
 //! | `release` | install and upgrade what a catalogue offers |
 //! | `log` | what the activity log says |
 //! | `configs` | how projects use plugins |
+//! | `shared` | global plugins that others use |
 //! | `masks` | which values of that are secrets |
-//! | `capabilities`, `exports` | what a source can do; no I/O |
+//! | `capabilities` | which file says what a source can do, and who reads it |
 
 mod access;
 mod address;
 mod capabilities;
 mod configs;
-mod exports;
 mod family;
 mod fields;
 mod files;
 mod log;
 mod masks;
 mod release;
+mod shared;
 mod source;
 mod write;
 
 pub use access::PluginWriter;
+pub use capabilities::{PluginCapabilities, SourceParseError, SourceParser};
 pub use configs::{PluginSetting, PluginUse};
 pub use family::Family;
 pub use fields::{PluginFields, PluginRelease};
-pub use files::{FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles};
+pub use files::{FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, source_bytes};
+pub(crate) use shared::must_share_no_plugins;
 pub use write::NewPlugin;
 
 use crate::catalog::Catalog;

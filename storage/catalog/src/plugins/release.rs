@@ -1,13 +1,12 @@
 //! Installing what a catalogue offers.
 
 use super::SeenPlugin;
-use super::access::{PluginWriter, changeable, found, found_for_change};
+use super::access::{PluginWriter, changeable, found, found_for_change, must_have_feature_of};
 use super::fields::{PluginFields, PluginRelease, check_text};
 use super::files::{
     PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, blame_instead, bytes_of, check_file, differing,
     read, write,
 };
-use super::source::read_capabilities;
 use super::write::set_capabilities;
 use crate::catalog::Catalog;
 use crate::entities::plugins;
@@ -23,21 +22,6 @@ pub(super) struct Installed {
 }
 
 impl Installed {
-    /// Reads a release; the address is blamed for one that cannot be installed.
-    pub(super) async fn prepare(release: PluginRelease) -> Result<Self, ChangeError> {
-        let checked = async {
-            check(&release)?;
-            read_capabilities(&release.files).await
-        };
-        let capabilities = checked
-            .await
-            .map_err(|error| blame_instead("url", "what the catalogue has there", error))?;
-        Ok(Self {
-            release,
-            capabilities,
-        })
-    }
-
     /// Sets what the release says.
     pub(super) fn apply(&self, plugin: &mut plugins::Model) {
         let release = &self.release;
@@ -76,7 +60,7 @@ fn check(release: &PluginRelease) -> Result<(), ChangeError> {
     if files.len() > PLUGIN_FILES_MAX || bytes_of(files) > PLUGIN_SOURCE_BYTES_MAX {
         let detail = format!(
             "a plugin may have at most {PLUGIN_FILES_MAX} files and {PLUGIN_SOURCE_BYTES_MAX} \
-             bytes in all of them"
+             bytes as JSON in all of them"
         );
         return Err(ChangeError::invalid(None, "max_length", detail));
     }
@@ -84,6 +68,29 @@ fn check(release: &PluginRelease) -> Result<(), ChangeError> {
 }
 
 impl Catalog {
+    /// Reads a release; the address is blamed for one that cannot be installed.
+    pub(super) async fn prepare(
+        &self,
+        writer: PluginWriter<'_>,
+        release: Option<PluginRelease>,
+    ) -> Result<Option<Installed>, ChangeError> {
+        let Some(release) = release else {
+            return Ok(None);
+        };
+        let checked = async {
+            check(&release)?;
+            let files = &release.files;
+            self.capabilities_of(writer.organization_id, files).await
+        };
+        let capabilities = checked
+            .await
+            .map_err(|error| blame_instead("url", "what the catalogue has there", error))?;
+        Ok(Some(Installed {
+            release,
+            capabilities,
+        }))
+    }
+
     /// Replaces a plugin's source by a release, if there is one; what else is given wins over
     /// what the release says.
     ///
@@ -98,10 +105,7 @@ impl Catalog {
         release: Option<PluginRelease>,
     ) -> Result<SeenPlugin, ChangeError> {
         fields.check()?;
-        let installed = match release {
-            Some(release) => Some(Installed::prepare(release).await?),
-            None => None,
-        };
+        let installed = self.prepare(writer, release).await?;
         let transaction = self.begin().await?;
         let upgraded = async {
             let before = changeable(&transaction, writer, id).await?;
@@ -116,6 +120,7 @@ impl Catalog {
                 write(&transaction, id, files, &touched, self.now()).await?;
             }
             let after = Self::with_fields(writer, &released, fields, has_source)?;
+            must_have_feature_of(&transaction, &after).await?;
             self.save(&transaction, writer, &before, after, touched)
                 .await?;
             found(&transaction, writer.anywhere(), id).await

@@ -1,17 +1,22 @@
 //! Changing the source of a plugin, and what follows from it.
 
-use super::access::{PluginWriter, changeable, found, may_change};
-use super::capabilities::{MANIFEST, capabilities_of, main_file};
+use super::access::{PluginWriter, changeable, found, may_change, must_have_feature_of};
+use super::capabilities::{MANIFEST, SourceParseError, main_file};
 use super::fields::{PluginFields, fits};
 use super::files::{
     ChangedFile, FileChange, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFiles, blame,
-    blame_instead, bytes_of, check_file, differing, read, write,
+    blame_instead, bytes_of, check_file, differing, read, source_bytes, write,
 };
 use super::write::set_capabilities;
 use crate::catalog::Catalog;
 use crate::error::ChangeError;
-use sea_orm::prelude::Json;
-use serde_json::Value;
+use crate::transaction::Abort;
+use sea_orm::DatabaseTransaction;
+use sea_orm::prelude::{Json, Uuid};
+use serde_json::{Value, json};
+
+/// How often a change is worked out again because somebody else's was faster.
+const REVISIONS_MAX: usize = 5;
 
 impl Catalog {
     /// Changes fields and files. `plugin.json` sets the name and what may be configured; the main
@@ -20,7 +25,8 @@ impl Catalog {
     /// # Errors
     ///
     /// As [`Catalog::update_plugin`]; a bad name of a file, or more files or bytes than
-    /// [`PLUGIN_FILES_MAX`] and [`PLUGIN_SOURCE_BYTES_MAX`]; a manifest that sets a bad field.
+    /// [`PLUGIN_FILES_MAX`] and [`PLUGIN_SOURCE_BYTES_MAX`]; a manifest that sets a bad field; a main
+    /// file that cannot be read.
     pub async fn update_plugin_source(
         &self,
         writer: PluginWriter<'_>,
@@ -29,30 +35,45 @@ impl Catalog {
         changes: Vec<FileChange>,
     ) -> Result<PluginFiles, ChangeError> {
         fields.check()?;
-        let mut revision = self.revision(writer, id, &changes).await?;
-        let transaction = self.begin().await?;
-        let changed = async {
-            let before = changeable(&transaction, writer, id).await?;
-            let old = read(&transaction, id).await?;
-            if old != revision.old {
-                // Somebody was faster: this seldom happens twice, so others may wait for it.
-                revision = Revision::of(old, &changes).await?;
+        for _ in 0..REVISIONS_MAX {
+            let revision = self.revision(writer, id, &changes).await?;
+            let transaction = self.begin().await?;
+            let saved = self.save_revision(&transaction, writer, id, &fields, (revision, &changes));
+            let saved = saved.await;
+            // Somebody was faster: to read the source once more is nothing to keep others waiting for.
+            if let Some(changed) = self.finish(transaction, saved).await? {
+                return Ok(changed);
             }
-            let has_source = !revision.new.is_empty();
-            let mut after = Self::with_fields(writer, &before, fields, has_source)?;
-            revision.manifest.apply(&mut after);
-            if let Some(capabilities) = revision.capabilities {
-                set_capabilities(&mut after, capabilities);
-            }
-            let (files, touched) = (revision.new, revision.touched);
-            write(&transaction, id, &files, &touched, self.now()).await?;
-            self.save(&transaction, writer, &before, after, touched)
-                .await?;
-            let seen = found(&transaction, writer.anywhere(), id).await?;
-            Ok(PluginFiles { seen, files })
+        }
+        let detail = "others keep changing this source at the same time; try again";
+        Err(ChangeError::Unavailable(detail.to_owned()))
+    }
+
+    /// Saves what a change comes to; `None` if another main file would have to be read first.
+    async fn save_revision(
+        &self,
+        within: &DatabaseTransaction,
+        writer: PluginWriter<'_>,
+        id: i64,
+        fields: &PluginFields,
+        (revision, changes): (Revision, &[FileChange]),
+    ) -> Result<Option<PluginFiles>, Abort> {
+        let before = changeable(within, writer, id).await?;
+        let Some(revision) = revision.rebased(read(within, id).await?, changes)? else {
+            return Ok(None);
         };
-        let changed = changed.await;
-        self.finish(transaction, changed).await
+        let has_source = !revision.new.is_empty();
+        let mut after = Self::with_fields(writer, &before, fields.clone(), has_source)?;
+        revision.manifest.apply(&mut after);
+        if let Some(capabilities) = revision.capabilities {
+            set_capabilities(&mut after, capabilities);
+        }
+        must_have_feature_of(within, &after).await?;
+        let (files, touched) = (revision.new, revision.touched);
+        write(within, id, &files, &touched, self.now()).await?;
+        self.save(within, writer, &before, after, touched).await?;
+        let seen = found(within, writer.anywhere(), id).await?;
+        Ok(Some(PluginFiles { seen, files }))
     }
 
     /// Works a change out for the source as it is now; nobody waits for that.
@@ -66,7 +87,52 @@ impl Catalog {
         let now = now.await?;
         let now = now.ok_or_else(|| ChangeError::not_found("plugin", &id))?;
         may_change(writer, &now.seen.plugin)?;
-        Revision::of(now.files, changes).await
+        let new = merged(&now.files, changes)?;
+        let old = now.files;
+        let touched = differing(&old, &new);
+        let manifest = manifest_fields(&new, &touched)?;
+        // What was read before is known.
+        let capabilities = if main_file(&old) == main_file(&new) {
+            None
+        } else {
+            self.capabilities_of(writer.organization_id, &new).await?
+        };
+        Ok(Revision {
+            old,
+            new,
+            touched,
+            manifest,
+            capabilities,
+        })
+    }
+
+    /// What the main file among files makes a plugin able to do; `None` without a main file.
+    pub(super) async fn capabilities_of(
+        &self,
+        organization_id: Uuid,
+        files: &[(String, String)],
+    ) -> Result<Option<Json>, ChangeError> {
+        let Some((name, text)) = main_file(files) else {
+            return Ok(None);
+        };
+        let read = self
+            .source_parser()?
+            .parse(organization_id, text.to_owned());
+        let capabilities = read.await.map_err(|error| match error {
+            SourceParseError::TooComplex => {
+                let detail = format!(
+                    "{error}; make the file smaller, or bundle it another way (formatted code is \
+                     easier to read than what a minifier leaves)"
+                );
+                blame(name, "invalid_input", detail)
+            }
+            SourceParseError::Mistake { .. } => blame(name, "invalid_input", error.to_string()),
+            SourceParseError::Unavailable(_) => ChangeError::Unavailable(error.to_string()),
+        })?;
+        let capabilities = json!(capabilities);
+        let fit = fits("capabilities", &capabilities);
+        fit.map_err(|error| blame_instead(name, "what this can do", error))?;
+        Ok(Some(capabilities))
     }
 }
 
@@ -80,45 +146,41 @@ struct Revision {
     touched: Vec<ChangedFile>,
     /// What a changed manifest sets.
     manifest: PluginFields,
-    /// What the changed source can do; `None`: nothing changed, or there is no main file.
+    /// What the changed main file can do; `None`: it is as it was, or there is none.
     capabilities: Option<Json>,
 }
 
 impl Revision {
-    async fn of(old: Vec<(String, String)>, changes: &[FileChange]) -> Result<Self, ChangeError> {
+    /// The same change of another source; `None` if it has a main file that was not read.
+    fn rebased(
+        self,
+        old: Vec<(String, String)>,
+        changes: &[FileChange],
+    ) -> Result<Option<Self>, ChangeError> {
+        if old == self.old {
+            return Ok(Some(self));
+        }
         let new = merged(&old, changes)?;
-        let touched = differing(&old, &new);
-        let manifest = manifest_fields(&new, &touched)?;
-        let capabilities = if touched.is_empty() {
+        let main = main_file(&new);
+        let capabilities = if main == main_file(&old) {
+            None
+        } else if self.capabilities.is_some() && main == main_file(&self.new) {
+            self.capabilities
+        } else if main.is_none() {
             None
         } else {
-            read_capabilities(&new).await?
+            return Ok(None);
         };
-        Ok(Self {
+        let touched = differing(&old, &new);
+        let manifest = manifest_fields(&new, &touched)?;
+        Ok(Some(Self {
             old,
             new,
             touched,
             manifest,
             capabilities,
-        })
+        }))
     }
-}
-
-/// Parsing may take a while, and others wait for this thread.
-pub(super) async fn read_capabilities(
-    files: &[(String, String)],
-) -> Result<Option<Json>, ChangeError> {
-    let Some((name, text)) = main_file(files) else {
-        return Ok(None);
-    };
-    let text = text.to_owned();
-    let read = tokio::task::spawn_blocking(move || capabilities_of(&text)).await;
-    let capabilities = read.ok().and_then(|read| serde_json::to_value(read).ok());
-    if let Some(capabilities) = &capabilities {
-        let fit = fits("capabilities", capabilities);
-        fit.map_err(|error| blame_instead(name, "what this can do", error))?;
-    }
-    Ok(capabilities)
 }
 
 fn merged(
@@ -127,7 +189,10 @@ fn merged(
 ) -> Result<Vec<(String, String)>, ChangeError> {
     let mut files = old.to_vec();
     for FileChange { name, source } in changes {
-        check_file(name, source.as_deref().unwrap_or_default())?;
+        // Whatever a file is called, it can be deleted.
+        if let Some(text) = source {
+            check_file(name, text)?;
+        }
         files.retain(|(known, _)| known != name);
         if let Some(source) = source {
             files.push((name.clone(), source.clone()));
@@ -139,13 +204,16 @@ fn merged(
     }
     let written = changes
         .iter()
-        .filter_map(|change| Some((change.source.as_ref()?.len(), &change.name)));
-    // Nobody is kept from deleting.
+        .filter_map(|change| Some((source_bytes(change.source.as_ref()?), &change.name)));
+    // Nobody is kept from deleting, nor from mending what was larger before.
+    let bytes = bytes_of(&files);
     if let Some((_, largest)) = written.max()
-        && bytes_of(&files) > PLUGIN_SOURCE_BYTES_MAX
+        && bytes > PLUGIN_SOURCE_BYTES_MAX
+        && bytes > bytes_of(old)
     {
-        let detail =
-            format!("all files of a plugin may have at most {PLUGIN_SOURCE_BYTES_MAX} bytes");
+        let detail = format!(
+            "all files of a plugin may have at most {PLUGIN_SOURCE_BYTES_MAX} bytes as JSON"
+        );
         return Err(blame(largest, "max_length", detail));
     }
     files.sort_unstable();

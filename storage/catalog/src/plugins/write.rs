@@ -1,10 +1,13 @@
 //! Creating, changing and deleting plugins.
 
 use super::SeenPlugin;
-use super::access::{PluginWriter, admit, changeable, found, global_needs_operator};
+use super::access::{
+    PluginWriter, admit, admit_to_delete, changeable, found, global_needs_operator,
+    must_have_feature_of, own_plugin,
+};
 use super::address::{check_url, without_secrets};
 use super::family::Seen;
-use super::fields::{PluginFields, PluginRelease};
+use super::fields::{PluginFields, PluginRelease, fit_together};
 use super::files::{self, ChangedFile};
 use super::log::{deed, differences, type_name};
 use super::release::Installed;
@@ -12,10 +15,12 @@ use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::entities::plugins;
 use crate::error::{ChangeError, is_duplicate};
+use crate::limits::must_have_room;
 use crate::transaction::Abort;
 use sea_orm::prelude::Json;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
+    ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use serde_json::json;
 
@@ -36,7 +41,8 @@ impl Catalog {
     /// # Errors
     ///
     /// No right to write, a bad field, a release that cannot be installed, an address that the
-    /// organization has a plugin of, or a global plugin without the operator's power.
+    /// organization has a plugin of, a global plugin without the operator's power, or
+    /// [`ChangeError::FeatureMissing`] for a destination or a transformation.
     pub async fn create_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -47,14 +53,19 @@ impl Catalog {
         if new.fields.is_global == Some(true) && !writer.is_operator {
             return Err(global_needs_operator());
         }
-        let installed = match new.release {
-            Some(release) => Some(Installed::prepare(release).await?),
-            None => None,
-        };
+        let installed = self.prepare(writer, new.release).await?;
         let transaction = self.begin().await?;
         let made = async {
             admit(&transaction, writer).await?;
+            let own = plugins::Column::OrganizationId.eq(writer.organization_id);
+            let had = plugins::Entity::find()
+                .filter(own)
+                .count(&transaction)
+                .await?;
+            must_have_room("plugins", "plugins_max", had, self.limits.plugins_max)?;
             let plugin = self.new_plugin(writer, new.fields, new.url, installed.as_ref());
+            must_have_feature_of(&transaction, &plugin).await?;
+            fit_together(None, &plugin)?;
             let mut row = plugin.into_active_model().reset_all();
             row.id = ActiveValue::NotSet;
             let plugin = plugins::Entity::insert(row)
@@ -83,8 +94,9 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No right to write, no such plugin, another's, a bad field, or a global plugin without the
-    /// operator's power.
+    /// No right to write, no such plugin, another's, a bad field, a global plugin without the
+    /// operator's power, or [`ChangeError::FeatureMissing`] for what is a destination or a
+    /// transformation then.
     pub async fn update_plugin(
         &self,
         writer: PluginWriter<'_>,
@@ -96,7 +108,11 @@ impl Catalog {
         let changed = async {
             let before = changeable(&transaction, writer, id).await?;
             let has_source = files::any(&transaction, id).await?;
+            let only_withdraws = fields == PluginFields::withdrawn();
             let after = Self::with_fields(writer, &before, fields, has_source)?;
+            if !only_withdraws {
+                must_have_feature_of(&transaction, &after).await?;
+            }
             self.save(&transaction, writer, &before, after, Vec::new())
                 .await?;
             found(&transaction, writer.anywhere(), id).await
@@ -117,14 +133,14 @@ impl Catalog {
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
-            admit(&transaction, writer).await?;
+            admit_to_delete(&transaction, writer).await?;
             let seen = found(&transaction, writer, id).await?;
             if seen.plugin.is_global {
                 let detail = "A global plugin cannot be deleted, as other organizations may use it. \
                      Set is_global to false first.";
                 return Err(ChangeError::invalid(None, "invalid_input", detail).into());
             }
-            let plugin = changeable(&transaction, writer, id).await?;
+            let plugin = own_plugin(&transaction, writer, id).await?;
             plugins::Entity::delete_by_id(id).exec(&transaction).await?;
             let deed = deed(Activity::Uninstalled, &plugin);
             self.record(&transaction, writer.actor, deed).await?;
@@ -207,6 +223,7 @@ impl Catalog {
         mut after: plugins::Model,
         files: Vec<ChangedFile>,
     ) -> Result<(), Abort> {
+        fit_together(Some(before), &after)?;
         let mut deed = differences(before, &after);
         for file in files {
             deed = deed.field(&file.name, file.before, file.after);

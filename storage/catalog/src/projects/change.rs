@@ -102,7 +102,9 @@ impl Catalog {
         let transaction = self.begin().await?;
         let deleted = async {
             let before = lock_project_of(&transaction, actor, organization_id, team_id).await?;
-            // Everything below goes with it: the tables refer to it with ON DELETE CASCADE.
+            // Everything below goes with it: the tables refer to it with ON DELETE CASCADE. Persons,
+            // their ids and groups, and runs and lines of exports, may be many: triggers mark the
+            // project and its exports, and they follow piece by piece (`cleanup`).
             projects::Entity::delete_by_id(before.id)
                 .exec(&transaction)
                 .await?;

@@ -23,6 +23,7 @@ use crate::entities::projects;
 use crate::error::{CatalogError, ChangeError};
 use crate::features::ORGANIZATIONS_PROJECTS;
 use crate::level::Level;
+use crate::limits::{PROJECTS_MAX, must_have_fewer};
 use crate::names::checked_name;
 use crate::page::{Page, PageRequest};
 use crate::time::UtcTime;
@@ -37,8 +38,6 @@ use sea_orm::{
 
 /// The longest name of a project, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// The most projects that an organization may have.
-const PROJECTS_MAX: u64 = 1500;
 
 /// What a new project needs.
 #[derive(Clone, Debug)]
@@ -133,10 +132,7 @@ impl Catalog {
         if had > 0 {
             organization.must_have(ORGANIZATIONS_PROJECTS)?;
         }
-        if had >= PROJECTS_MAX {
-            let detail = format!("An organization has at most {PROJECTS_MAX} projects.");
-            return Err(ChangeError::forbidden(detail).into());
-        }
+        must_have_fewer("An organization", PROJECTS_MAX, "projects", had)?;
         let made = insert_project(within, organization_id, new, self.now()).await;
         let project = made.map_err(key_taken)?;
         self.record(within, actor, project_made(&project)).await?;

@@ -6,7 +6,7 @@
 //!
 //! The pause between two checks grows with the time for which they found the same.
 
-use super::{deed, records};
+use super::{deed, domain_taken, is_proven, records};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
@@ -32,6 +32,10 @@ const PAUSE_MICROS_MAX: i64 = HOUR_MICROS;
 const PAUSE_PART: i64 = 10;
 /// How old a record is that never worked when it is told so.
 const TIMED_OUT_MICROS: i64 = 7 * 24 * HOUR_MICROS;
+/// A domain leads to one name at a time, so another record's next check most often frees it.
+const WORKS_ELSEWHERE: &str = "The domain leads here, but the record of another organization for it works \
+     as well. This one becomes valid once a check finds that the other does not any more, or once it is \
+     deleted.";
 
 impl Catalog {
     /// Claims records of all organizations whose check is due, the longest overdue first, for two
@@ -60,13 +64,28 @@ impl Catalog {
     /// Keeps what a check found: [`ProxyStatus::Waiting`], [`ProxyStatus::Issuing`] or
     /// [`ProxyStatus::Valid`]; `None` if that could not be learned, so that the status stays. What
     /// worked before and does not is [`ProxyStatus::Erroring`]; what never worked in seven days,
-    /// learned or not, [`ProxyStatus::TimedOut`]. Says so in the log if something changed. A record
-    /// that was deleted meanwhile is none any more: `false`.
+    /// learned or not, [`ProxyStatus::TimedOut`]. While another organization's record for the domain
+    /// works, this one does not become valid, and says why. Says so in the log if something changed. A
+    /// record that was deleted meanwhile is none any more: `false`.
     ///
     /// # Errors
     ///
     /// What the database says.
     pub async fn record_proxy_check(
+        &self,
+        id: Uuid,
+        found: Option<ProxyStatus>,
+        message: Option<String>,
+    ) -> Result<bool, ChangeError> {
+        let kept = self.keep_proxy_check(id, found, message.clone()).await;
+        match kept {
+            // Another record of the domain became valid at the same moment: now that is seen.
+            Err(ChangeError::Invalid(_)) => self.keep_proxy_check(id, found, message).await,
+            kept => kept,
+        }
+    }
+
+    async fn keep_proxy_check(
         &self,
         id: Uuid,
         found: Option<ProxyStatus>,
@@ -79,7 +98,11 @@ impl Catalog {
                 return Ok(false);
             };
             let now = self.now();
-            let status = status(&before, found, now);
+            let (mut status, mut message) = (status(&before, found, now), message);
+            if becomes_proven(&before, status) && is_proven(&transaction, &before.domain).await? {
+                status = self::status(&before, Some(ProxyStatus::Issuing), now);
+                message = Some(WORKS_ELSEWHERE.to_owned());
+            }
             let deed = deed(Activity::Updated, &before)
                 .field("status", before.status.to_value(), status.to_value())
                 .field("message", &before.message, &message);
@@ -96,12 +119,18 @@ impl Catalog {
                 self.record(&transaction, &Actor::System, deed).await?;
             }
             row.check_at = ActiveValue::Set(next_check(unchanged_since, now));
-            records::Entity::update(row).exec(&transaction).await?;
+            let updated = records::Entity::update(row).exec(&transaction).await;
+            updated.map_err(domain_taken)?;
             Ok(true)
         };
         let set = set.await;
         self.finish(transaction, set).await
     }
+}
+
+fn becomes_proven(before: &records::Model, status: ProxyStatus) -> bool {
+    let is_one = |status: &ProxyStatus| ProxyStatus::PROVEN.contains(status);
+    is_one(&status) && !is_one(&before.status)
 }
 
 /// Those whose check is due, the longest overdue first.

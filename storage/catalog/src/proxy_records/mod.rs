@@ -2,6 +2,9 @@
 //!
 //! A record waits until checks, which others make, find its CNAME record and HTTPS; `checks` is
 //! what is kept of those.
+//!
+//! Until then it is a claim, and blocks nobody: each organization may have one for a domain. Who is
+//! proven first has the domain until a check of theirs finds that it leads here no more.
 
 mod checks;
 
@@ -9,10 +12,12 @@ use crate::activity::{Activity, ActivityScope, Deed};
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::proxy_records::{self as records, ProxyStatus};
-use crate::entities::users;
+use crate::entities::{organizations, users};
 use crate::error::{CatalogError, ChangeError, is_duplicate};
+use crate::features::MANAGED_REVERSE_PROXY;
 use crate::key::sha256_hex;
 use crate::level::Level;
+use crate::limits::{PROXY_RECORDS_MAX, must_have_fewer};
 use crate::page::{Page, PageRequest};
 use crate::transaction::{Abort, lock_organization, locked, must_act_as};
 use sea_orm::prelude::Uuid;
@@ -23,8 +28,6 @@ use sea_orm::{
 
 /// The longest domain, in characters.
 const DOMAIN_CHARS_MAX: usize = 64;
-/// The most records that an organization may have: each is looked at again and again.
-const RECORDS_MAX: u64 = 100;
 /// How much of the hash makes a target's first label, in hex digits.
 const TARGET_DIGITS: usize = 20;
 
@@ -114,8 +117,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// No such organization, the domain is too long or has a record, whoever's, the organization
-    /// has 100 records, or the actor may not.
+    /// No such organization, the domain is too long, the organization has a record for it already, that of
+    /// another one is proven, the organization has 100 records, or the actor may not.
     pub async fn create_proxy_record(
         &self,
         actor: &Actor,
@@ -142,8 +145,12 @@ impl Catalog {
         };
         let transaction = self.begin().await?;
         let made = async {
-            may_change(&transaction, actor, organization_id).await?;
+            let organization = may_change(&transaction, actor, organization_id).await?;
+            organization.must_have(MANAGED_REVERSE_PROXY)?;
             must_have_room(&transaction, organization_id).await?;
+            if is_proven(&transaction, domain).await? {
+                return Err(taken("A proxy record for this domain works already."));
+            }
             let inserted = records::Entity::insert(row).exec_with_returning(&transaction);
             let record = inserted.await.map_err(domain_taken)?;
             let deed = deed(Activity::Created, &record)
@@ -191,10 +198,10 @@ async fn may_change(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,
-) -> Result<(), Abort> {
-    lock_organization(within, organization_id).await?;
+) -> Result<organizations::Model, Abort> {
+    let organization = lock_organization(within, organization_id).await?;
     must_act_as(within, actor, organization_id, Level::Administrator).await?;
-    Ok(())
+    Ok(organization)
 }
 
 /// Whether an organization, which is locked, may have one more record.
@@ -203,11 +210,12 @@ async fn must_have_room(within: &DatabaseTransaction, organization_id: Uuid) -> 
         .filter(records::Column::OrganizationId.eq(organization_id))
         .count(within)
         .await?;
-    if had >= RECORDS_MAX {
-        let detail = format!("An organization has at most {RECORDS_MAX} proxy records.");
-        return Err(ChangeError::forbidden(detail).into());
-    }
-    Ok(())
+    Ok(must_have_fewer(
+        "An organization",
+        PROXY_RECORDS_MAX,
+        "proxy records",
+        had,
+    )?)
 }
 
 /// The name that a domain must lead to: others cannot guess whose it is, and nobody else gets it.
@@ -217,12 +225,24 @@ fn target(organization_id: Uuid, domain: &str, base_name: &str) -> String {
     format!("{label}.{base_name}")
 }
 
+/// Tells whether a domain leads here for one of its records.
+async fn is_proven(within: &DatabaseTransaction, domain: &str) -> Result<bool, DbErr> {
+    let proven = records::Entity::find()
+        .filter(records::Column::Domain.eq(domain))
+        .filter(records::Column::Status.is_in(ProxyStatus::PROVEN));
+    Ok(proven.count(within).await? > 0)
+}
+
 fn domain_taken(error: DbErr) -> Abort {
     if is_duplicate(&error) {
-        ChangeError::invalid("domain", "unique", "this domain has a proxy record already").into()
+        taken("The organization has a proxy record for this domain already.")
     } else {
         error.into()
     }
+}
+
+fn taken(detail: &'static str) -> Abort {
+    ChangeError::invalid("domain", "unique", detail).into()
 }
 
 fn deed(activity: Activity, record: &records::Model) -> Deed {

@@ -1,4 +1,5 @@
-//! Which members are answered with roles: the first of each, as a role may be everybody's.
+//! Members that roles are answered with: the first of each, as a role may be everybody's, and so many in
+//! all that a page of roles ends before the one that would bring more.
 //!
 //! Each role's are a range of the index, cut by a limit of its own: whatever numbers the members of
 //! a large role reads all of them.
@@ -6,37 +7,43 @@
 use crate::entities::role_memberships::{Column, Entity};
 use sea_orm::ColumnTrait;
 use sea_orm::prelude::Uuid;
-use sea_orm::sea_query::{Expr, Func, Order, Query, SelectStatement, UnionType, WindowStatement};
+use sea_orm::sea_query::{Order, Query, SelectStatement, UnionType};
 
 /// The most members that are answered with a role.
-const MEMBERS_MAX: u64 = 1_000;
-/// The most members that are answered with all the roles of a page.
-const MEMBERS_OF_PAGE_MAX: u64 = 10_000;
+pub(super) const MEMBERS_MAX: u64 = 1_000;
+/// The most members that roles are read with at once: at most what two roles have.
+const MEMBERS_OF_PAGE_MAX: u64 = 2 * MEMBERS_MAX;
 /// SQLite takes no union of more than 500; unions of unions are none.
 const UNITED_MAX: usize = 250;
 
 const COLUMNS: [Column; 3] = [Column::Id, Column::RoleId, Column::JoinedAt];
 
-/// The ids of the memberships; `None` without roles. Where they are too many in all, the last of
-/// the largest roles are left out.
+/// Counts the members of a role that it is answered with, in a statement about roles.
+pub(super) fn count() -> String {
+    format!(
+        "(SELECT COUNT(*) FROM (SELECT 1 FROM role_memberships \
+         WHERE role_memberships.role_id = roles.id LIMIT {MEMBERS_MAX}) AS first)"
+    )
+}
+
+/// How many roles of a list are read at once, by how many members each is answered with; at least one.
+pub(super) fn fitting(counts: impl IntoIterator<Item = u64>) -> usize {
+    let sums = counts.into_iter().scan(0, |sum, count| {
+        *sum += count;
+        Some(*sum)
+    });
+    let fit = sums.take_while(|sum| *sum <= MEMBERS_OF_PAGE_MAX).count();
+    fit.max(1)
+}
+
+/// The ids of the memberships; `None` without roles.
 pub(super) fn of_roles(role_ids: &[Uuid]) -> Option<SelectStatement> {
     let chunks = role_ids.chunks(UNITED_MAX);
     let some = chunks.filter_map(|chunk| Some(all_of(united(chunk.iter().map(of_role))?)));
-    let mut in_role = WindowStatement::partition_by(Column::RoleId);
-    in_role
-        .order_by(Column::JoinedAt, Order::Asc)
-        .order_by(Column::Id, Order::Asc);
-    let mut numbered = Query::select();
-    numbered
-        .column(Column::Id)
-        .expr_window_as(Func::cust("ROW_NUMBER"), in_role, "place")
-        .from_subquery(united(some)?, "first");
     let mut first = Query::select();
     first
-        .expr(Expr::col("id"))
-        .from_subquery(numbered, "numbered")
-        .order_by("place", Order::Asc)
-        .limit(MEMBERS_OF_PAGE_MAX);
+        .column(Column::Id)
+        .from_subquery(united(some)?, "first");
     Some(first)
 }
 
@@ -63,4 +70,23 @@ fn united(mut parts: impl Iterator<Item = SelectStatement>) -> Option<SelectStat
     let mut first = parts.next()?;
     first.unions(parts.map(|part| (UnionType::All, part)));
     Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_end_before_the_one_that_brings_too_many_members() {
+        let table = [
+            (vec![], 1),
+            (vec![0; 1_000], 1_000),
+            (vec![MEMBERS_MAX; 5], 2),
+            (vec![2, 999, 999, 1], 3),
+            (vec![2, 999, 999, 0, 0, 1], 5),
+        ];
+        for (counts, expected) in table {
+            assert_eq!(fitting(counts.clone()), expected, "{counts:?}");
+        }
+    }
 }

@@ -7,14 +7,16 @@ use crate::catalog::Catalog;
 use crate::entities::role_memberships as holders;
 use crate::entities::{organization_memberships as memberships, roles, users};
 use crate::error::{CatalogError, ChangeError};
+use crate::features::ROLE_BASED_ACCESS;
 use crate::level::Level;
+use crate::limits::{ROLE_MEMBERSHIPS_MAX, must_have_fewer};
 use crate::members::{Member, find_member};
 use crate::page::{Page, PageRequest};
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
     ActiveValue, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
 };
 
 /// A member who has a role.
@@ -76,8 +78,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// The organization has no such role, the person is no member or has it already, or the actor
-    /// may not.
+    /// The organization has no such role, or has given all that it may, the person is no member or has it already,
+    /// or the actor may not.
     pub async fn add_role_member(
         &self,
         actor: &Actor,
@@ -112,6 +114,21 @@ impl Catalog {
             let detail = "This member has the role already.";
             return Err(ChangeError::invalid(None, "invalid_input", detail).into());
         }
+        let roles_of_all = roles::Entity::find()
+            .select_only()
+            .column(roles::Column::Id)
+            .filter(roles::Column::OrganizationId.eq(role.organization_id))
+            .into_query();
+        let given = holders::Entity::find()
+            .filter(holders::Column::RoleId.in_subquery(roles_of_all))
+            .count(within)
+            .await?;
+        must_have_fewer(
+            "An organization",
+            ROLE_MEMBERSHIPS_MAX,
+            "role memberships",
+            given,
+        )?;
         let now = self.now();
         let row = holders::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
@@ -143,7 +160,7 @@ impl Catalog {
         let transaction = self.begin().await?;
         let removed = async {
             let within = &transaction;
-            let role = role_to_change(within, actor, organization_id, role_id).await?;
+            let role = role_to_end(within, actor, organization_id, role_id).await?;
             let holder = find_holder(within, role_id, id).await?;
             let holder = holder.ok_or_else(|| ChangeError::not_found("role membership", &id))?;
             holders::Entity::delete_by_id(id).exec(within).await?;
@@ -157,8 +174,22 @@ impl Catalog {
     }
 }
 
-/// A role of an organization that is locked from here on; the actor may change it.
+/// A role of an organization that is locked from here on and may use roles; the actor may change it.
 pub(super) async fn role_to_change(
+    within: &DatabaseTransaction,
+    actor: &Actor,
+    organization_id: Uuid,
+    id: Uuid,
+) -> Result<roles::Model, Abort> {
+    let organization = lock_organization(within, organization_id).await?;
+    must_act_as(within, actor, organization_id, Level::Administrator).await?;
+    organization.must_have(ROLE_BASED_ACCESS)?;
+    must_find(within, organization_id, id).await
+}
+
+/// A role that the actor may delete, or take from somebody, which takes no feature; its organization is locked
+/// from here on.
+pub(super) async fn role_to_end(
     within: &DatabaseTransaction,
     actor: &Actor,
     organization_id: Uuid,

@@ -23,11 +23,15 @@ use crate::error::{CatalogError, ChangeError};
 use crate::page::{Page, PageRequest};
 use crate::transaction::Abort;
 use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbErr, EntityTrait, JoinType, PaginatorTrait, QueryFilter,
-    QueryOrder, QuerySelect, RelationDef, Select,
+    ColumnTrait, ConnectionTrait, DbErr, EntityTrait, FromQueryResult, JoinType, PaginatorTrait,
+    QueryFilter, QueryOrder, QueryResult, QuerySelect, RelationDef, Select,
 };
 use std::collections::HashMap;
+
+/// Name of the column that counts members.
+const HELD: &str = "held";
 
 /// A role, who made it and who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +40,7 @@ pub struct SeenRole {
     pub role: roles::Model,
     /// `None`: the operator, or gone.
     pub created_by: Option<users::Model>,
-    /// Who got it first first: the first 1 000, or less of them where a page of roles would have
-    /// more than 10 000 in all. [`Catalog::role_members_of`] has everybody.
+    /// Who got it first first: the first 1 000. [`Catalog::role_members_of`] has everybody.
     pub members: Vec<RoleMember>,
 }
 
@@ -68,7 +71,8 @@ impl RoleFilter {
 }
 
 impl Catalog {
-    /// A part of an organization's roles, oldest first.
+    /// A part of an organization's roles, oldest first: at least one, and fewer than the page has where
+    /// they would have more than 2 000 members in all. What is missing is read from there on.
     ///
     /// # Errors
     ///
@@ -131,7 +135,24 @@ async fn must_find<C: ConnectionTrait>(
     found.ok_or_else(|| ChangeError::not_found("role", &id).into())
 }
 
-/// Roles with who made and who has them, in two statements however many they are.
+/// A role, and how many members it is answered with.
+struct CountedRole {
+    role: roles::Model,
+    members: u64,
+}
+
+impl FromQueryResult for CountedRole {
+    fn from_query_result(row: &QueryResult, prefix: &str) -> Result<Self, DbErr> {
+        let members: i64 = row.try_get(prefix, HELD)?;
+        Ok(Self {
+            role: roles::Model::from_query_result(row, prefix)?,
+            members: members.unsigned_abs(),
+        })
+    }
+}
+
+/// Roles with who made and who has them, in two statements however many they are: the first of what was
+/// asked for.
 async fn seen<C: ConnectionTrait>(
     db: &C,
     query: Select<roles::Entity>,
@@ -141,8 +162,13 @@ async fn seen<C: ConnectionTrait>(
         .to(users::Column::Id)
         .into();
     let query = query.join(JoinType::LeftJoin, maker);
-    let found = query.select_also(users::Entity).all(db).await?;
-    let ids: Vec<_> = found.iter().map(|(role, _)| role.id).collect();
+    let query = query.column_as(Expr::cust(first::count()), HELD);
+    let query = query.select_also(users::Entity);
+    let query = query.into_model::<CountedRole, users::Model>();
+    let mut found = query.all(db).await?;
+    found.truncate(first::fitting(found.iter().map(|(role, _)| role.members)));
+    let with_members = found.iter().filter(|(role, _)| role.members > 0);
+    let ids: Vec<_> = with_members.map(|(role, _)| role.role.id).collect();
     let mut members: HashMap<Uuid, Vec<RoleMember>> = HashMap::new();
     for member in members::of_roles(db, &ids).await? {
         members
@@ -150,7 +176,8 @@ async fn seen<C: ConnectionTrait>(
             .or_default()
             .push(member);
     }
-    let seen = found.into_iter().map(|(role, created_by)| SeenRole {
+    let seen = found.into_iter();
+    let seen = seen.map(|(CountedRole { role, .. }, created_by)| SeenRole {
         members: members.remove(&role.id).unwrap_or_default(),
         role,
         created_by,

@@ -1,18 +1,21 @@
 //! Making, changing and deleting roles.
 
-use super::members::role_to_change;
+use super::members::{role_to_change, role_to_end};
 use super::{SeenRole, find_seen, role_deed};
 use crate::activity::Activity;
 use crate::actor::Actor;
 use crate::catalog::Catalog;
 use crate::entities::roles::{self, FlagsAccess};
 use crate::error::{ChangeError, is_duplicate};
+use crate::features::ROLE_BASED_ACCESS;
 use crate::level::Level;
+use crate::limits::{ROLES_MAX, must_have_fewer};
 use crate::names::checked_name;
 use crate::transaction::{Abort, lock_organization, must_act_as};
 use sea_orm::prelude::Uuid;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel,
+    ActiveModelTrait, ActiveValue, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 
 /// The longest name of a role, in characters.
@@ -74,8 +77,12 @@ impl Catalog {
         organization_id: Uuid,
         new: NewRole,
     ) -> Result<SeenRole, Abort> {
-        lock_organization(within, organization_id).await?;
+        let organization = lock_organization(within, organization_id).await?;
         must_act_as(within, actor, organization_id, Level::Administrator).await?;
+        organization.must_have(ROLE_BASED_ACCESS)?;
+        let own = roles::Column::OrganizationId.eq(organization_id);
+        let had = roles::Entity::find().filter(own).count(within).await?;
+        must_have_fewer("An organization", ROLES_MAX, "roles", had)?;
         let row = roles::ActiveModel {
             id: ActiveValue::Set(Uuid::now_v7()),
             organization_id: ActiveValue::Set(organization_id),
@@ -166,7 +173,7 @@ impl Catalog {
     ) -> Result<(), ChangeError> {
         let transaction = self.begin().await?;
         let deleted = async {
-            let role = role_to_change(&transaction, actor, organization_id, id).await?;
+            let role = role_to_end(&transaction, actor, organization_id, id).await?;
             roles::Entity::delete_by_id(id).exec(&transaction).await?;
             let deed = role_deed(Activity::Deleted, &role);
             self.record(&transaction, actor, deed).await?;

@@ -5,6 +5,7 @@ use crate::connect::begin_write;
 use crate::migrations::migrations_count;
 use crate::{Catalog, CatalogError};
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -20,22 +21,25 @@ pub enum DatabaseKind {
     Postgres,
 }
 
-/// A database and its URL. It goes when this is dropped.
+/// A database and its URL. It goes when this and all its handles are dropped.
 pub struct TestDatabase {
     url: String,
     place: Place,
 }
 
+#[derive(Clone)]
 enum Place {
-    File { _directory: TempDir },
-    Cluster(String),
+    File { _directory: Arc<TempDir> },
+    Cluster(Arc<ClusterDatabase>),
 }
 
-impl Drop for TestDatabase {
+struct ClusterDatabase {
+    name: String,
+}
+
+impl Drop for ClusterDatabase {
     fn drop(&mut self) {
-        if let Place::Cluster(name) = &self.place {
-            TestPostgres::start().forget(name);
-        }
+        TestPostgres::start().forget(&self.name);
     }
 }
 
@@ -73,7 +77,7 @@ impl TestDatabase {
         Self {
             url: format!("sqlite://{}?mode=rwc", path.display()),
             place: Place::File {
-                _directory: directory,
+                _directory: Arc::new(directory),
             },
         }
     }
@@ -97,7 +101,7 @@ impl TestDatabase {
         execute(&cluster.url("postgres"), &create).await?;
         Ok(Self {
             url: cluster.url(&name),
-            place: Place::Cluster(name),
+            place: Place::Cluster(Arc::new(ClusterDatabase { name })),
         })
     }
 
@@ -105,6 +109,15 @@ impl TestDatabase {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Another handle of this database, which goes with the last one.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self {
+            url: self.url.clone(),
+            place: self.place.clone(),
+        }
     }
 
     /// What it is.
@@ -137,8 +150,8 @@ impl TestDatabase {
     ///
     /// What the database says.
     pub async fn copy(&self) -> Result<Self, DbErr> {
-        if let Place::Cluster(name) = &self.place {
-            return Self::in_cluster(name).await;
+        if let Place::Cluster(database) = &self.place {
+            return Self::in_cluster(&database.name).await;
         }
         let copy = Self::sqlite();
         let path = copy.url.trim_start_matches("sqlite://");

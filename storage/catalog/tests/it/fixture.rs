@@ -1,6 +1,6 @@
 //! An organization to try things in, and another that must not notice.
 
-use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::testing::{SourcesInProcess, TestDatabase};
 use millrace_catalog::{
     ActivityEntry, ActivityFilter, ActivityScope, Actor, BootstrapOptions, Catalog, Level, NewUser,
     PageRequest, User,
@@ -33,7 +33,8 @@ impl Fixture {
         let clock = TestClock::at(NOW);
         let catalog = Catalog::open_with_clock(database.url(), Arc::new(clock.clone()))
             .await
-            .unwrap();
+            .unwrap()
+            .with_source_parser(Arc::new(SourcesInProcess));
         let options = BootstrapOptions::default();
         let made = catalog.bootstrap(options).await.unwrap().unwrap();
         let key = made.personal_api_key.expose();

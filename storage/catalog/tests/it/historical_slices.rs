@@ -4,7 +4,7 @@ use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
     ActivityScope, Actor, Catalog, HistoricalGrant, HistoricalMigration, LogPlace, MigrationState,
-    SliceDecision, SliceStand, TeamId, features,
+    NodeStarts, SliceDecision, SliceStand, TeamId, features,
 };
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
@@ -234,7 +234,9 @@ async fn a_node_that_crashed_gives_back_what_it_did_not_use_when_it_starts_again
 async fn the_minute_starts_anew_only_when_no_other_node_runs(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, team_id) = (&fixture.catalog, fixture.team_id);
-    catalog.register_ingest_node("b", "host").await.unwrap();
+    let starts = NodeStarts::default();
+    let registered = catalog.register_ingest_node("b", "host", &starts);
+    registered.await.unwrap();
     assert_eq!(
         say(catalog, "a", team_id, stand(0, 0, 10_000)).await.given,
         10_000
@@ -246,7 +248,7 @@ async fn the_minute_starts_anew_only_when_no_other_node_runs(database: TestDatab
         0
     );
     catalog
-        .stop_ingest_node("b", fixture.now().into())
+        .stop_ingest_node("b", &starts, fixture.now().into())
         .await
         .unwrap();
     catalog.start_historical_node("a").await.unwrap();

@@ -2,7 +2,9 @@
 
 use crate::stand::START;
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, ChangeError, NodeState, UtcTime};
+use millrace_catalog::{
+    Catalog, ChangeError, NodeStart, NodeStarts, NodeState, Published, RegisterError, UtcTime,
+};
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ on_both!(
     a_watermark_never_falls,
     a_forgotten_node_has_to_register_again,
     in_a_copy_nobody_waits_for_the_nodes_of_the_original,
+    who_starts_last_has_the_name_and_the_other_is_told,
     nodes_are_listed_with_their_times,
 );
 
@@ -29,12 +32,41 @@ async fn open(database: &TestDatabase) -> (Catalog, TestClock) {
 }
 
 async fn register(catalog: &Catalog, name: &str) -> Option<UtcTime> {
-    catalog.register_ingest_node(name, "host").await.unwrap()
+    let starts = NodeStarts::default();
+    let registered = catalog.register_ingest_node(name, "host", &starts);
+    registered.await.unwrap()
 }
 
 async fn publish(catalog: &Catalog, name: &str, watermark: UtcTime) {
-    let known = catalog.publish_watermark(name, Some(watermark)).await;
-    assert!(known.unwrap(), "{name}");
+    let published = try_to_publish(catalog, name, Some(watermark)).await;
+    assert_eq!(published, Published::Done, "{name}");
+}
+
+async fn try_to_publish(catalog: &Catalog, name: &str, watermark: Option<UtcTime>) -> Published {
+    let starts = NodeStarts::default();
+    let published = catalog.publish_watermark(name, &starts, watermark);
+    published.await.unwrap()
+}
+
+async fn stop(catalog: &Catalog, name: &str, watermark: UtcTime) {
+    let starts = NodeStarts::default();
+    let stopped = catalog.stop_ingest_node(name, &starts, watermark);
+    stopped.await.unwrap();
+}
+
+/// The start after that of this number, which has its number as its id.
+fn after(before: i64) -> NodeStarts {
+    let start = |count: i64| NodeStart {
+        count,
+        id: count.to_string(),
+    };
+    NodeStarts {
+        before: match before {
+            0 => NodeStart::default(),
+            before => start(before),
+        },
+        own: start(before + 1),
+    }
 }
 
 async fn exports(catalog: &Catalog) -> Option<UtcTime> {
@@ -46,7 +78,7 @@ async fn nothing_may_run_before_every_node_has_said_how_far_it_is(database: Test
     assert_eq!(exports(&catalog).await, None);
     assert_eq!(register(&catalog, "a").await, None);
     assert_eq!(exports(&catalog).await, None);
-    assert!(catalog.publish_watermark("a", None).await.unwrap());
+    assert_eq!(try_to_publish(&catalog, "a", None).await, Published::Done);
     assert_eq!(exports(&catalog).await, None);
     publish(&catalog, "a", at(10)).await;
     assert_eq!(exports(&catalog).await, Some(at(10)));
@@ -85,12 +117,12 @@ async fn a_node_that_stopped_holds_nobody_up_and_keeps_its_floor(database: TestD
         register(&catalog, name).await;
         publish(&catalog, name, at(10)).await;
     }
-    catalog.stop_ingest_node("b", at(12)).await.unwrap();
+    stop(&catalog, "b", at(12)).await;
     publish(&catalog, "a", at(20)).await;
     assert_eq!(exports(&catalog).await, Some(at(20)));
-    let said = catalog.publish_watermark("b", Some(at(30))).await.unwrap();
-    assert!(!said, "it does not count, and has to register first");
-    catalog.stop_ingest_node("a", at(21)).await.unwrap();
+    let said = try_to_publish(&catalog, "b", Some(at(30))).await;
+    assert_eq!(said, Published::Unknown, "it has to register first");
+    stop(&catalog, "a", at(21)).await;
     assert_eq!(exports(&catalog).await, Some(at(21)));
     assert_eq!(register(&catalog, "b").await, Some(at(21)));
     assert_eq!(exports(&catalog).await, None);
@@ -119,8 +151,8 @@ async fn a_watermark_never_falls(database: TestDatabase) {
     register(&catalog, "a").await;
     publish(&catalog, "a", at(10)).await;
     publish(&catalog, "a", at(10)).await;
-    let lower = catalog.publish_watermark("a", Some(at(9))).await.unwrap();
-    assert!(!lower);
+    let lower = try_to_publish(&catalog, "a", Some(at(9))).await;
+    assert_eq!(lower, Published::Unknown);
     assert_eq!(exports(&catalog).await, Some(at(10)));
 }
 
@@ -133,8 +165,8 @@ async fn a_forgotten_node_has_to_register_again(database: TestDatabase) {
     publish(&catalog, "a", at(20)).await;
     catalog.forget_ingest_node("b").await.unwrap();
     assert_eq!(exports(&catalog).await, Some(at(20)));
-    let known = catalog.publish_watermark("b", Some(at(30))).await;
-    assert!(!known.unwrap());
+    let known = try_to_publish(&catalog, "b", Some(at(30))).await;
+    assert_eq!(known, Published::Unknown);
     assert_eq!(register(&catalog, "b").await, Some(at(20)));
     assert_eq!(exports(&catalog).await, None);
     let error = catalog.forget_ingest_node("c").await.unwrap_err();
@@ -149,6 +181,54 @@ async fn in_a_copy_nobody_waits_for_the_nodes_of_the_original(database: TestData
     catalog.retire_ingest_nodes().await.unwrap();
     assert_eq!(exports(&catalog).await, Some(at(10)));
     assert_eq!(register(&catalog, "c").await, Some(at(10)));
+}
+
+async fn who_starts_last_has_the_name_and_the_other_is_told(database: TestDatabase) {
+    let (catalog, _) = open(&database).await;
+    let register = async |host: &str, starts: &NodeStarts| {
+        catalog.register_ingest_node("a", host, starts).await
+    };
+    let publish = async |starts: &NodeStarts, watermark| {
+        let published = catalog.publish_watermark("a", starts, watermark).await;
+        published.unwrap()
+    };
+    let has_it = async |expected: &NodeStarts, host: &str| {
+        let node = catalog.ingest_node("a").await.unwrap().unwrap();
+        assert_eq!((node.start(), &*node.host), (expected.own.clone(), host));
+        node
+    };
+    let (first, second, third) = (after(0), after(1), after(2));
+    register("here", &first).await.unwrap();
+    assert_eq!(publish(&first, Some(at(10))).await, Published::Done);
+    register("there", &second).await.unwrap();
+    for watermark in [None, Some(at(11))] {
+        let told = publish(&first, watermark).await;
+        let other = has_it(&second, "there").await;
+        assert_eq!(told, Published::Taken(Box::new(other)));
+    }
+    catalog.stop_ingest_node("a", &first, at(12)).await.unwrap();
+    let node = has_it(&second, "there").await;
+    assert_eq!(
+        (node.state, node.watermark),
+        (NodeState::Running, Some(at(10)))
+    );
+    assert_eq!(publish(&second, Some(at(13))).await, Published::Done);
+    // What the first one knows of is not the last start any more.
+    let refused = register("here", &first).await.unwrap_err();
+    assert!(matches!(refused, RegisterError::Taken(other) if other.host == "there"));
+    // Nor does it matter that the other one ended.
+    catalog
+        .stop_ingest_node("a", &second, at(14))
+        .await
+        .unwrap();
+    assert!(matches!(publish(&first, None).await, Published::Taken(_)));
+    assert_eq!(register("here", &third).await.unwrap(), Some(at(14)));
+    has_it(&third, "here").await;
+    // A node that was forgotten is nobody's.
+    catalog.forget_ingest_node("a").await.unwrap();
+    assert_eq!(publish(&third, None).await, Published::Unknown);
+    register("here", &third).await.unwrap();
+    assert_eq!(publish(&third, None).await, Published::Done);
 }
 
 async fn nodes_are_listed_with_their_times(database: TestDatabase) {
@@ -181,11 +261,19 @@ async fn a_node_that_counts_may_start_while_nobody_can_write_and_no_other_may() 
     register(&catalog, "a").await;
     publish(&catalog, "a", at(10)).await;
     let lock = database.lock_sqlite().await.unwrap();
+    let starts = after(0);
     let (old, new) = tokio::join!(
-        catalog.register_ingest_node("a", "host"),
-        catalog.register_ingest_node("b", "host")
+        catalog.register_ingest_node("a", "host", &starts),
+        catalog.register_ingest_node("b", "host", &starts)
     );
     assert_eq!(old.unwrap(), Some(at(10)));
     new.unwrap_err();
     drop(lock);
+    // It says so once somebody can.
+    let published = catalog.publish_watermark("a", &starts, Some(at(20))).await;
+    assert_eq!(published.unwrap(), Published::Unnoted);
+    let registered = catalog.register_ingest_node("a", "host", &starts).await;
+    assert_eq!(registered.unwrap(), Some(at(10)));
+    let published = catalog.publish_watermark("a", &starts, Some(at(20))).await;
+    assert_eq!(published.unwrap(), Published::Done);
 }

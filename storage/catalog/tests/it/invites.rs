@@ -7,6 +7,7 @@ use millrace_catalog::{
     Activity, ActivityScope, Actor, Level, NewInvite, NewProject, PageRequest, ProjectAccess,
     ProjectAccessLevel, SentInvite,
 };
+use millrace_rows::{Clock, Micros};
 use uuid::Uuid;
 
 on_both!(
@@ -15,6 +16,7 @@ on_both!(
     nobody_invites_above_their_own_level,
     projects_of_an_invite_are_the_organizations_and_levels_not_above_ones_own,
     an_older_invite_of_the_address_is_replaced,
+    nobody_replaces_an_invite_above_their_own_level,
     bulk_invites_are_all_or_nothing_and_blame_the_item,
     invites_expire_after_three_days_and_stay_listed,
     a_new_link_kills_the_old_one,
@@ -246,6 +248,54 @@ async fn an_older_invite_of_the_address_is_replaced(database: TestDatabase) {
         .await
         .unwrap();
     assert_eq!(listed.count, 1);
+}
+
+async fn nobody_replaces_an_invite_above_their_own_level(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, here) = (&stand.catalog, stand.organization);
+    let mut people = vec![(stand.owner.clone(), Level::Owner)];
+    for (name, level) in [("adam", Level::Administrator), ("mia", Level::Member)] {
+        let user = stand.user(name).await;
+        catalog.add_member(here, user.id, level).await.unwrap();
+        people.push((actor(&user), level));
+    }
+    people.reverse();
+    let at = |level| NewInvite {
+        level,
+        ..NewInvite::to("bob@example.com")
+    };
+    for level in [Level::Member, Level::Administrator, Level::Owner] {
+        let mut older = invite(&stand, &stand.owner, at(level)).await;
+        for days in [0, 4] {
+            // Expired ones can be sent again, so they are nobody else's to replace either.
+            let later = Micros(stand.clock.now().0 + days * DAY_MICROS);
+            stand.clock.set(later);
+            for (by, own) in &people {
+                let case = format!("{own} over {level}, {days} days old");
+                let member = at(Level::Member);
+                let one = catalog.create_invite(by, here, member.clone()).await;
+                let many = catalog.create_invites(by, here, vec![member]).await;
+                let is_allowed = *own >= level;
+                assert_eq!(
+                    (one.is_ok(), many.is_ok()),
+                    (is_allowed, is_allowed),
+                    "{case}"
+                );
+                if is_allowed {
+                    older = invite(&stand, &stand.owner, at(level)).await;
+                } else {
+                    assert_eq!(blame(one).0, "permission_denied", "{case}");
+                    let refused = many.unwrap_err().to_string();
+                    assert!(refused.contains("above yours"), "{case}: {refused}");
+                }
+            }
+            let listed = catalog.invites_of(here, FIRST).await.unwrap();
+            assert_eq!(listed.rows.len(), 1, "{level}");
+            assert_eq!(listed.rows[0].record.id, older.invite.record.id);
+        }
+        let id = older.invite.record.id;
+        catalog.delete_invite(&stand.owner, here, id).await.unwrap();
+    }
 }
 
 async fn bulk_invites_are_all_or_nothing_and_blame_the_item(database: TestDatabase) {

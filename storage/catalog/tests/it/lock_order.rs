@@ -33,7 +33,8 @@ async fn all_end_well(changes: JoinSet<Result<(), ChangeError>>) {
     }
 }
 
-fn wish() -> NewHistoricalMigration {
+/// A migration that somebody asks for.
+pub fn wish() -> NewHistoricalMigration {
     NewHistoricalMigration {
         team_id: None,
         source: "Amplitude".to_owned(),
@@ -175,6 +176,7 @@ fn ending(fixture: &Arc<Fixture>, runs: &[Uuid]) -> JoinSet<Result<(), ChangeErr
                 bytes_exported: Some(11),
                 cursor: None,
                 latest_error: None,
+                waits: false,
             };
             let recorded = fixture
                 .catalog

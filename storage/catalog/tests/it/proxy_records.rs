@@ -11,7 +11,9 @@ use uuid::Uuid;
 
 on_both!(
     a_domain_gets_a_target_of_its_own,
-    a_domain_is_taken_once_whoever_asks,
+    an_organization_claims_a_domain_once,
+    of_several_claims_one_is_valid_at_a_time,
+    of_claims_that_are_checked_at_the_same_time_one_becomes_valid,
     records_are_their_organizations_only,
     checks_move_the_status_and_are_logged_when_they_do,
     a_record_is_due_at_once_and_then_ever_more_seldom,
@@ -63,16 +65,21 @@ async fn a_domain_gets_a_target_of_its_own(database: TestDatabase) {
     );
 }
 
-async fn a_domain_is_taken_once_whoever_asks(database: TestDatabase) {
+async fn an_organization_claims_a_domain_once(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, actor) = (&fixture.catalog, &Actor::system());
     let make = |id, domain: String| async move {
         catalog.create_proxy_record(actor, id, &domain, BASE).await
     };
-    let taken = "e.acme.example".to_owned();
-    make(fixture.organization_id, taken.clone()).await.unwrap();
-    let error = make(fixture.foreign_id, taken).await.unwrap_err();
-    assert_eq!(blamed(&error), (Some("domain".to_owned()), "unique"));
+    let claimed = "e.acme.example".to_owned();
+    let mut targets = BTreeSet::new();
+    for id in [fixture.organization_id, fixture.foreign_id] {
+        let made = make(id, claimed.clone()).await.unwrap();
+        targets.insert(made.record.target_cname);
+        let error = make(id, claimed.clone()).await.unwrap_err();
+        assert_eq!(blamed(&error), (Some("domain".to_owned()), "unique"));
+    }
+    assert_eq!(targets.len(), 2, "each has to prove it");
     let longest = format!("{}.example", "a".repeat(56));
     make(fixture.organization_id, longest.clone())
         .await
@@ -81,6 +88,78 @@ async fn a_domain_is_taken_once_whoever_asks(database: TestDatabase) {
         .await
         .unwrap_err();
     assert_eq!(blamed(&error), (Some("domain".to_owned()), "max_length"));
+}
+
+async fn of_several_claims_one_is_valid_at_a_time(database: TestDatabase) {
+    use ProxyStatus::{Erroring, Issuing, Valid, Waiting};
+    let fixture = Fixture::open(&database).await;
+    let (catalog, actor) = (&fixture.catalog, &Actor::system());
+    let make = |id| catalog.create_proxy_record(actor, id, "e.acme.example", BASE);
+    let ours = make(fixture.organization_id).await.unwrap().record.id;
+    let theirs = make(fixture.foreign_id).await.unwrap().record.id;
+    let organization_of = |id| match id == ours {
+        true => fixture.organization_id,
+        false => fixture.foreign_id,
+    };
+    // Whose check finds what, and what both are then.
+    let table = [
+        (theirs, Waiting, Waiting, Waiting),
+        (ours, Valid, Valid, Waiting),
+        (theirs, Valid, Valid, Issuing),
+        (theirs, Valid, Valid, Issuing),
+        (ours, Valid, Valid, Issuing),
+        (ours, Waiting, Erroring, Issuing),
+        (theirs, Valid, Erroring, Valid),
+        (ours, Valid, Erroring, Valid),
+    ];
+    for (number, (id, found, ours_then, theirs_then)) in table.into_iter().enumerate() {
+        let kept = catalog.record_proxy_check(id, Some(found), None).await;
+        assert!(kept.unwrap());
+        for (id, status) in [(ours, ours_then), (theirs, theirs_then)] {
+            let seen = catalog.proxy_record(organization_of(id), id).await;
+            let seen = seen.unwrap().unwrap().record;
+            assert_eq!(seen.status, status, "step {number}");
+            let contested = id == theirs && (2..6).contains(&number) || id == ours && number == 7;
+            let said = seen.message.unwrap_or_default();
+            assert_eq!(said.contains("another organization"), contested, "{number}");
+        }
+    }
+    // Who has none yet cannot begin while another's works.
+    catalog
+        .delete_proxy_record(actor, fixture.organization_id, ours)
+        .await
+        .unwrap();
+    let error = make(fixture.organization_id).await.unwrap_err();
+    assert_eq!(blamed(&error), (Some("domain".to_owned()), "unique"));
+    let lost = catalog.record_proxy_check(theirs, Some(Waiting), None);
+    assert!(lost.await.unwrap());
+    make(fixture.organization_id).await.unwrap();
+}
+
+async fn of_claims_that_are_checked_at_the_same_time_one_becomes_valid(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, actor) = (&fixture.catalog, &Actor::system());
+    for round in 0..10 {
+        let domain = format!("e{round}.acme.example");
+        let mut made = Vec::new();
+        for organization_id in [fixture.organization_id, fixture.foreign_id] {
+            let record = catalog.create_proxy_record(actor, organization_id, &domain, BASE);
+            made.push((organization_id, record.await.unwrap().record.id));
+        }
+        let mut checks = JoinSet::new();
+        for (organization_id, id) in made {
+            let catalog = catalog.clone();
+            checks.spawn(async move {
+                let found = Some(ProxyStatus::Valid);
+                let kept = catalog.record_proxy_check(id, found, None).await;
+                assert!(kept.unwrap());
+                let seen = catalog.proxy_record(organization_id, id).await;
+                seen.unwrap().unwrap().record.status == ProxyStatus::Valid
+            });
+        }
+        let valid = checks.join_all().await;
+        assert_eq!(valid.iter().filter(|is| **is).count(), 1, "round {round}");
+    }
 }
 
 async fn records_are_their_organizations_only(database: TestDatabase) {

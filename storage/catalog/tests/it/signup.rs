@@ -113,12 +113,24 @@ async fn an_existing_account_accepts_with_its_key(database: TestDatabase) {
 
 async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
     let stand = Stand::new(&database).await;
-    let table = [(false, None), (true, Some(true)), (false, Some(true))];
-    let bob = stand.user("bob").await;
-    for (is_mailed, expected) in table {
+    // A mail to the Kelvin sign goes to the `K` that it is composed to.
+    let table = [
+        ("mark", "mark@example.com", false, None),
+        ("mark", "mar\u{212a}@example.com", true, Some(true)),
+        ("mark", "mark@example.com", false, Some(true)),
+        ("anna", "ANNA@Example.com", true, Some(true)),
+        ("jos\u{e9}", "JOS\u{c9}@example.com", true, None),
+        ("jos\u{e9}", "jose\u{301}@example.com", true, Some(true)),
+    ];
+    for (name, email, is_mailed, expected) in table {
+        let address = format!("{name}@example.com");
+        let user = match stand.catalog.user_by_email(&address).await.unwrap() {
+            Some(user) => user,
+            None => stand.user(name).await,
+        };
         let new = NewInvite {
             emailing_attempt_made: is_mailed,
-            ..NewInvite::to("bob@example.com")
+            ..NewInvite::to(email)
         };
         let made = stand
             .catalog
@@ -129,14 +141,35 @@ async fn an_address_is_proved_by_what_was_mailed_to_it(database: TestDatabase) {
             .create_invite(&stand.owner, organization, new)
             .await
             .unwrap();
-        let caller = stand.caller(&bob).await;
+        let caller = stand.caller(&user).await;
         let accepted = stand
             .catalog
             .accept_invite_as(sent.token.expose(), &caller)
             .await;
         let verified = accepted.unwrap().member.user.is_email_verified;
-        assert_eq!(verified, expected, "mailed: {is_mailed}");
+        assert_eq!(verified, expected, "{email}, mailed: {is_mailed}");
     }
+    let new = NewInvite {
+        emailing_attempt_made: true,
+        ..NewInvite::to("\u{212a}ay@B\u{fc}cher.example")
+    };
+    let sent = stand
+        .catalog
+        .create_invite(&stand.owner, stand.organization, new)
+        .await
+        .unwrap();
+    let mailed_to = &sent.invite.record.target_email;
+    assert_eq!(mailed_to, "Kay@xn--bcher-kva.example");
+    let joined = stand
+        .catalog
+        .accept_invite_as_new(sent.token.expose(), "", "")
+        .await
+        .unwrap();
+    let user = joined.member.user;
+    assert_eq!(
+        (&*user.email, user.is_email_verified),
+        ("kay@xn--bcher-kva.example", Some(true))
+    );
 }
 
 async fn what_does_not_fit_is_refused(database: TestDatabase) {

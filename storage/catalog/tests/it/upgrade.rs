@@ -5,8 +5,8 @@
 use crate::stand::FIRST;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, Caller, Catalog, FeatureKeys, Level, NewDomain, NewInvite, NewRole, Organization,
-    Scopes, TeamId, UtcTime,
+    Actor, Caller, Catalog, FeatureKeys, Level, NewDomain, NewInvite, NewRole, NodeStarts,
+    Organization, Published, Scopes, TeamId, UtcTime,
 };
 use millrace_rows::{Micros, TestClock};
 use std::sync::Arc;
@@ -15,10 +15,19 @@ use uuid::{Uuid, uuid};
 on_both!(
     everything_of_the_first_schema_is_kept,
     organizations_of_the_first_schema_take_part_in_what_is_new,
+    an_index_that_was_made_before_the_upgrade_is_taken_as_it_is,
+    proxy_records_of_before_are_kept_and_block_nobody_without_proof,
+    nodes_of_before_are_known_to_folders_whose_starts_nobody_counted,
 );
 
 /// Migrations m0001 to m0003.
 const FIRST_SCHEMA: u32 = 3;
+/// Migrations before m0034.
+const WITHOUT_INDEX: u32 = 25;
+/// Migrations before m0039.
+const UNIQUE_PROXIES: u32 = 30;
+/// Migrations before m0041.
+const UNCOUNTED_STARTS: u32 = 32;
 const NOW: i64 = 1_790_000_000_000_000;
 
 const ACME: Uuid = uuid!("0190f5fe-4e1a-7c3f-8a1b-2c3d4e5f6071");
@@ -197,4 +206,103 @@ async fn organizations_of_the_first_schema_take_part_in_what_is_new(database: Te
             .unwrap()
             .is_some()
     );
+}
+
+async fn an_index_that_was_made_before_the_upgrade_is_taken_as_it_is(database: TestDatabase) {
+    let old = database.open_old(WITHOUT_INDEX).await.unwrap();
+    old.close().await.unwrap();
+    // As the runbook says, but for `CONCURRENTLY`, which SQLite has not.
+    let index = "CREATE INDEX person_distinct_ids_identified \
+        ON person_distinct_ids (team_id, person_id, identified_at, identified_by)";
+    database.execute(index).await.unwrap();
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    assert_eq!(catalog.person_progress().await.unwrap().backlogs, []);
+    // The one whose place it takes is gone.
+    let without = "DROP INDEX person_distinct_ids_of_person";
+    database.execute(without).await.unwrap_err();
+}
+
+async fn proxy_records_of_before_are_kept_and_block_nobody_without_proof(database: TestDatabase) {
+    let old = database.open_old(UNIQUE_PROXIES).await.unwrap();
+    old.close().await.unwrap();
+    let id = |id: Uuid| {
+        if database.is_sqlite() {
+            format!("x'{}'", id.simple())
+        } else {
+            format!("'{id}'")
+        }
+    };
+    let [acme, users, ..] = rows(id);
+    for row in [acme, users] {
+        database.execute(&row).await.unwrap();
+    }
+    let statuses = [
+        "waiting",
+        "issuing",
+        "valid",
+        "warning",
+        "erroring",
+        "timed_out",
+    ];
+    for (number, status) in (0_u128..).zip(statuses) {
+        let row = format!(
+            "INSERT INTO proxy_records (id, organization_id, domain, target_cname, status, message, \
+             created_by, created_at, updated_at, check_at) VALUES ({}, {}, '{status}.example', 't', \
+             '{status}', 'm', 1, {number}, 2, 3)",
+            id(Uuid::from_u128(number + 1)),
+            id(ACME),
+        );
+        database.execute(&row).await.unwrap();
+    }
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let kept = catalog.list_proxy_records(ACME, FIRST).await.unwrap().rows;
+    let kept = kept.iter().map(|seen| {
+        let record = &seen.record;
+        let by = seen.created_by.as_ref().map(|user| user.uuid);
+        assert_eq!(
+            (record.updated_at, record.check_at, by),
+            (UtcTime(2), UtcTime(3), Some(ANN))
+        );
+        assert_eq!(
+            (&*record.target_cname, record.message.as_deref()),
+            ("t", Some("m"))
+        );
+        record.domain.strip_suffix(".example").unwrap()
+    });
+    assert_eq!(kept.collect::<Vec<_>>(), statuses);
+    let operator = Actor::command_line();
+    let other = catalog.create_organization(&operator, "Other", None).await;
+    let other = other.unwrap().id;
+    for status in statuses {
+        for (organization_id, is_free) in [
+            (ACME, false),
+            (other, !["valid", "warning"].contains(&status)),
+        ] {
+            let domain = format!("{status}.example");
+            let made = catalog.create_proxy_record(&operator, organization_id, &domain, "base");
+            assert_eq!(made.await.is_ok(), is_free, "{status} {organization_id}");
+        }
+    }
+    // What is below an organization or a user goes with it, as before.
+    catalog.delete_organization(&operator, ACME).await.unwrap();
+    let left = catalog.list_proxy_records(ACME, FIRST).await.unwrap();
+    assert_eq!(left.count, 0);
+}
+
+async fn nodes_of_before_are_known_to_folders_whose_starts_nobody_counted(database: TestDatabase) {
+    let old = database.open_old(UNCOUNTED_STARTS).await.unwrap();
+    old.close().await.unwrap();
+    let row = "INSERT INTO ingest_nodes (name, host, state, watermark, published_at, started_at) \
+        VALUES ('a', 'h', 'running', 5, 6, 7)";
+    database.execute(row).await.unwrap();
+    let catalog = Catalog::open(database.url()).await.unwrap();
+    let node = catalog.ingest_node("a").await.unwrap();
+    let folder = NodeStarts::default();
+    let next = folder.next(node.as_ref(), "first".to_owned(), UtcTime(6));
+    let next = next.unwrap();
+    assert_eq!((next.is_behind, next.starts.own.count), (false, 1));
+    let floor = catalog.register_ingest_node("a", "h", &next.starts).await;
+    assert_eq!(floor.unwrap(), Some(UtcTime(5)));
+    let published = catalog.publish_watermark("a", &next.starts, None).await;
+    assert_eq!(published.unwrap(), Published::Done);
 }

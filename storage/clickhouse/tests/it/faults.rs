@@ -1,6 +1,7 @@
 //! What is said of the rows when an insert fails.
 
 use crate::fixture::{Database, NOVEMBER, compressed, events};
+use bytes::Bytes;
 use millrace_clickhouse::{ClickHouse, Insert, InsertError, InsertOutcome, Settings};
 use millrace_rows::Table;
 use std::time::Duration;
@@ -112,6 +113,41 @@ async fn a_lost_late_or_foreign_answer_leaves_the_rows_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_success_that_does_not_name_the_insert_is_not_believed() {
+    let page = "HTTP/1.1 200 OK\r\nContent-Length: 24\r\nConnection: close\r\n\r\n<html>maintenance</html>";
+    let bare = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let other = "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: u\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let ours = "HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: t\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    for (what, answer, expected) in [
+        ("a gateway's page", page, Some(InsertOutcome::Unproven)),
+        ("nothing", bare, Some(InsertOutcome::Unproven)),
+        ("another query's", other, Some(InsertOutcome::Unproven)),
+        ("this insert's", ours, None),
+    ] {
+        let (settings, peer) = settings_of_peer(Some(answer)).await;
+        let outcome = insert_into(&settings).await.map_err(|error| error.outcome);
+        assert_eq!(outcome.err(), expected, "{what}");
+        peer.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_with_status_200_answers_no_question() {
+    let page = "HTTP/1.1 200 OK\r\nContent-Length: 61\r\nConnection: close\r\n\r\n\
+                <html><body>We are back soon, sorry for the wait</body></html";
+    for is_run in [false, true] {
+        let (settings, peer) = settings_of_peer(Some(page)).await;
+        let clickhouse = ClickHouse::new(&settings);
+        let error = match is_run {
+            false => clickhouse.insert_is_running("t").await.map(drop),
+            true => clickhouse.server_run("node").await.map(drop),
+        };
+        error.unwrap_err();
+        peer.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_insert_declares_its_length_and_its_settings() {
     let (settings, peer) = settings_of_peer(Some("")).await;
     insert_into(&settings).await.unwrap_err();
@@ -128,4 +164,61 @@ async fn an_insert_declares_its_length_and_its_settings() {
         assert!(head.contains(&part), "{part} in {head}");
     }
     assert!(!head.contains("chunked"), "{head}");
+}
+
+/// A server that answers a request once it has read the head, in two parts, and then perhaps reads on.
+async fn settings_of_hasty_peer(
+    parts: [String; 2],
+    reads_on: bool,
+) -> (Settings, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let peer = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 64 << 10];
+        assert_ne!(stream.read(&mut request).await.unwrap(), 0);
+        for part in parts {
+            // Whoever reads the head has time to do the wrong thing.
+            let _ = stream.write_all(part.as_bytes()).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        while reads_on && stream.read(&mut request).await.unwrap_or(0) > 0 {}
+    });
+    (Settings::new(url, "u", "p"), peer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exception_that_is_answered_before_a_large_body_is_read_keeps_its_code() {
+    let body = vec![Bytes::from(vec![0; 1 << 20]); 64];
+    let text = "Code: 516. DB::Exception: u: Authentication failed";
+    let head = |status: &str, code: u32, length: usize| {
+        format!(
+            "HTTP/1.1 {status}\r\nX-ClickHouse-Exception-Code: {code}\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let unauthorized = head("401 Unauthorized", 516, text.len());
+    let table = [
+        ("whole", unauthorized.clone(), text, true, Some(516)),
+        ("not read on", unauthorized.clone(), text, false, Some(516)),
+        ("the head only", unauthorized, "", false, Some(516)),
+        (
+            "of memory",
+            head("500 Internal Server Error", 241, 300),
+            "Code: 2",
+            false,
+            Some(241),
+        ),
+    ];
+    for (what, head, rest, reads_on, code) in table {
+        let (settings, peer) = settings_of_hasty_peer([head, rest.to_owned()], reads_on).await;
+        let insert = Insert {
+            insert_target: Table::Events.insert_target(),
+            token: "t",
+            body: &body,
+        };
+        let error = ClickHouse::new(&settings).insert(&insert).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.code, code, "{what}: {error}");
+        peer.await.unwrap();
+    }
 }

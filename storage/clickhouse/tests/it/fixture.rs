@@ -120,6 +120,7 @@ pub fn key(id: u64) -> RowKey {
     RowKey {
         id: Uuid::from_u128(u128::from(id)),
         received_at: received_at(id),
+        index: None,
     }
 }
 

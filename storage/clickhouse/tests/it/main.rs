@@ -15,8 +15,11 @@ millrace_embedded::engine_process!();
 
 mod faults;
 mod fixture;
+mod gateway;
 mod inserts;
 mod persons;
 mod purge;
 mod questions;
+mod quorum;
 mod reads;
+mod rejected;

@@ -1,8 +1,10 @@
 //! Is a row there, is an insert running, did the server restart.
 
 use crate::fixture::{Database, NOVEMBER, events, key};
+use millrace_clickhouse::{Found, PRESENCE_KEYS_MAX};
 use millrace_embedded::testing::TestEngine;
 use millrace_rows::{Micros, Month, RejectedRow, RowKey, Table, TeamId};
+use std::ops::Range;
 use uuid::Uuid;
 
 const MONTH: Month = Month(202_611);
@@ -38,6 +40,33 @@ async fn one_stored_row_among_the_keys_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_many_keys_those_that_are_there_are_counted_and_their_rows() {
+    let database = Database::make("counted").await;
+    database
+        .insert("e", &events(0..1_000, NOVEMBER))
+        .await
+        .unwrap();
+    database
+        .insert("again", &events(0..10, NOVEMBER))
+        .await
+        .unwrap();
+    let keys = |ids: Range<u64>| ids.map(key).collect::<Vec<_>>();
+    let most = PRESENCE_KEYS_MAX as u64;
+    for (keys, month, found, rows) in [
+        (keys(0..most), MONTH, 1_000, 1_010),
+        (keys(990..1_100), MONTH, 10, 10),
+        (keys(1_000..2_000), MONTH, 0, 0),
+        (keys(0..10), Month(202_610), 0, 0),
+        (vec![], MONTH, 0, 0),
+    ] {
+        let asked = database
+            .clickhouse
+            .count_present(Table::Events, month, &keys);
+        assert_eq!(asked.await.unwrap(), Found { keys: found, rows });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_event_is_found_by_its_request() {
     let database = Database::make("presence_rejected").await;
     let rejected = RejectedRow {
@@ -55,7 +84,23 @@ async fn a_rejected_event_is_found_by_its_request() {
     rejected.append_to(&mut rows);
     let target = Table::RejectedEvents.insert_target();
     database.insert_into(target, "r", &rows).await.unwrap();
-    for (keys, expected) in [(vec![rejected.key()], true), (vec![key(5)], false)] {
+    let with_index = |index| RowKey {
+        index,
+        ..rejected.key()
+    };
+    // Without an index, as the log has keys, any row of the request will do.
+    let both = [with_index(Some(1)), with_index(Some(2))];
+    let counted = database
+        .clickhouse
+        .count_present(Table::RejectedEvents, MONTH, &both);
+    assert_eq!(counted.await.unwrap(), Found { keys: 1, rows: 1 });
+    for (keys, expected) in [
+        (vec![with_index(Some(2))], true),
+        (vec![with_index(Some(1)), with_index(Some(3))], false),
+        (vec![with_index(None)], true),
+        (vec![with_index(Some(1)), with_index(None)], true),
+        (vec![key(5)], false),
+    ] {
         let asked = database
             .clickhouse
             .any_present(Table::RejectedEvents, MONTH, &keys);

@@ -124,7 +124,9 @@ async fn a_read_may_only_read_within_its_limits() {
         let stream = database.clickhouse.read(sql, &options).unwrap();
         let (_, end) = all(stream).await;
         let error = end.expect_err(sql);
-        assert_eq!(error.code, Some(code), "{sql}: {error}");
+        // The embedded engine refuses the name before it looks at what the statement does.
+        let is_walled = sql.contains("url(") && error.code == Some(497);
+        assert!(is_walled || error.code == Some(code), "{sql}: {error}");
     }
 }
 
@@ -180,6 +182,63 @@ async fn a_query_is_stopped_by_its_id_and_others_are_not() {
     assert_eq!(error.code, Some(394), "{error}");
     let other = &others.query_id;
     assert!(database.clickhouse.is_running(other).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_taken_slowly_do_not_make_a_query_slow() {
+    let database = Database::make("read_slowly").await;
+    let rows = 20_000_000_u64;
+    let cheap = format!("SELECT number FROM numbers({rows}) FORMAT RowBinary");
+    // All of it in time by the clock, or in work: only the first goes on while nobody takes rows.
+    for is_by_work in [false, true] {
+        let mut options = options();
+        match is_by_work {
+            false => options.duration_max = Duration::from_secs(2),
+            true => options.work_max = Some(Duration::from_secs(2)),
+        }
+        let mut stream = database.clickhouse.read(&cheap, &options).unwrap();
+        let mut bytes = 0;
+        for _ in 0..4 {
+            bytes += stream.next().await.unwrap().unwrap().len();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let (rest, end) = all(stream).await;
+        match is_by_work {
+            false => assert_eq!(end.unwrap_err().code, Some(159)),
+            true => {
+                end.unwrap();
+                assert_eq!((bytes + rest.len()) as u64, rows * 8);
+            }
+        }
+    }
+    for (sql, takes_slowly) in [
+        // Silent, and with rows that are taken slowly while the next ones are computed.
+        (
+            "SELECT count() FROM system.numbers WHERE sipHash64(number) = 1",
+            false,
+        ),
+        (
+            "SELECT number FROM system.numbers WHERE \
+             length(arrayFilter(x -> sipHash64(x, number) = 1, range(100000))) = 0",
+            true,
+        ),
+    ] {
+        let mut options = options();
+        options.work_max = Some(Duration::from_millis(500));
+        options.block_rows = 100;
+        let sql = format!("{sql} FORMAT RowBinary");
+        let mut stream = database.clickhouse.read(&sql, &options).unwrap();
+        let error = loop {
+            match stream.next().await {
+                Ok(Some(_)) if takes_slowly => tokio::time::sleep(Duration::from_millis(100)).await,
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the end of endless rows"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code, Some(159), "{sql}: {error}");
+        until_stopped(&database, &options.query_id).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,35 +1,35 @@
 //! SQL as words, quoted texts and punctuation.
 
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Word,
     Quoted,
     Punctuation(u8),
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Token<'a> {
-    pub(super) kind: Kind,
-    pub(super) text: &'a [u8],
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) text: &'a [u8],
+    pub(crate) start: usize,
+    pub(crate) end: usize,
     /// Parentheses, brackets and braces open around it.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
 }
 
 impl Token<'_> {
-    pub(super) fn is(&self, word: &str) -> bool {
+    pub(crate) fn is(&self, word: &str) -> bool {
         self.kind == Kind::Word && self.text.eq_ignore_ascii_case(word.as_bytes())
     }
 
-    pub(super) fn is_name(&self) -> bool {
+    pub(crate) fn is_name(&self) -> bool {
         matches!(self.kind, Kind::Word | Kind::Quoted)
     }
 }
 
 /// Splits SQL into tokens, leaving out blanks and comments. Copying it is looking ahead.
 #[derive(Copy, Clone)]
-pub(super) struct Lexer<'a> {
+pub(crate) struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
     depth: usize,
@@ -38,7 +38,7 @@ pub(super) struct Lexer<'a> {
 // === impl Lexer ===
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(sql: &'a [u8]) -> Self {
+    pub(crate) fn new(sql: &'a [u8]) -> Self {
         Self {
             sql,
             at: 0,
@@ -46,18 +46,22 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    pub(super) fn peek(&self) -> Option<Token<'a>> {
+    pub(crate) fn peek(&self) -> Option<Token<'a>> {
         let mut ahead = *self;
         ahead.next()
     }
 
-    pub(super) fn next(&mut self) -> Option<Token<'a>> {
+    pub(crate) fn next(&mut self) -> Option<Token<'a>> {
         self.skip_blanks_and_comments();
         let start = self.at;
         let first = *self.sql.get(start)?;
         let kind = match first {
             b'\'' | b'"' | b'`' => {
                 self.at = self.after_quoted(start, first);
+                Kind::Quoted
+            }
+            b'$' if let Some(end) = self.after_heredoc(start) => {
+                self.at = end;
                 Kind::Quoted
             }
             byte if is_word(byte) => {
@@ -100,6 +104,16 @@ impl<'a> Lexer<'a> {
         self.sql.len()
     }
 
+    /// Where `$tag$ … $tag$` ends, if it is one.
+    fn after_heredoc(&self, start: usize) -> Option<usize> {
+        let rest = self.sql.get(start..)?;
+        let is_tag = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+        let length = rest.get(1..)?.iter().take_while(is_tag).count() + 2;
+        let tag = rest.get(..length).filter(|tag| tag.ends_with(b"$"))?;
+        let inside = memchr::memmem::find(rest.get(length..)?, tag)?;
+        Some(start + length + inside + length)
+    }
+
     fn skip_blanks_and_comments(&mut self) {
         loop {
             let Some(rest) = self.sql.get(self.at..) else {
@@ -107,18 +121,40 @@ impl<'a> Lexer<'a> {
             };
             self.at += match rest {
                 [byte, ..] if byte.is_ascii_whitespace() => 1,
-                [b'-', b'-', ..] | [b'#', b' ' | b'!', ..] => rest
-                    .iter()
-                    .position(|byte| *byte == b'\n')
-                    .unwrap_or(rest.len()),
-                [b'/', b'*', ..] => rest
-                    .windows(2)
-                    .skip(2)
-                    .position(|pair| pair == b"*/")
-                    .map_or(rest.len(), |at| at + 4),
-                _ => return,
+                _ => match comment_length(rest) {
+                    Some(length) => length,
+                    None => return,
+                },
             };
         }
+    }
+}
+
+/// Length of the comment that a text begins with. They nest.
+pub(crate) fn comment_length(text: &[u8]) -> Option<usize> {
+    match text {
+        [b'-', b'-', ..] | [b'/', b'/', ..] | [b'#', b' ' | b'!', ..] => {
+            Some(memchr::memchr(b'\n', text).unwrap_or(text.len()))
+        }
+        [b'/', b'*', ..] => {
+            let (mut at, mut depth) = (2, 1_usize);
+            while depth > 0 {
+                at += match text.get(at..)? {
+                    [b'*', b'/', ..] => {
+                        depth -= 1;
+                        2
+                    }
+                    [b'/', b'*', ..] => {
+                        depth += 1;
+                        2
+                    }
+                    [] => return Some(text.len()),
+                    _ => 1,
+                };
+            }
+            Some(at)
+        }
+        _ => None,
     }
 }
 

@@ -10,23 +10,23 @@ use millrace_embedded::testing::{TestEngine, shared};
 use crate::client::{post, query};
 
 #[test]
-fn statements_run_side_by_side_and_can_be_killed() {
+fn statements_run_side_by_side_and_queries_can_be_stopped_by_their_ids() {
     let engine = shared();
     let sql = b"SELECT 'side_by_side', count() FROM system.numbers WHERE sipHash64(number) = 1 SETTINGS max_threads = 1";
+    let ids: Vec<String> = (0..8)
+        .map(|n| format!("side-by-side-{n}-0198c0de-0000-7000-8000"))
+        .collect();
     thread::scope(|scope| {
-        let jobs: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| post(engine, &[], sql)))
+        let jobs: Vec<_> = ids
+            .iter()
+            .map(|id| scope.spawn(|| post(engine, &[("log_comment", id)], sql)))
             .collect();
         let filter = "query LIKE '%side_by_side%' AND query NOT LIKE '%processes%'";
-        wait_for(
-            engine,
-            &format!("SELECT count() FROM system.processes WHERE {filter}"),
-            "8\n",
-        );
-        query(
-            engine,
-            &format!("KILL QUERY WHERE {filter} AND 'processes' != '' ASYNC"),
-        );
+        let count = format!("SELECT count() FROM system.processes WHERE {filter}");
+        wait_for(engine, &count, "8\n");
+        for id in &ids {
+            query(engine, &stopping(id));
+        }
         for job in jobs {
             assert_eq!(
                 job.join().unwrap().header("x-clickhouse-exception-code"),
@@ -34,6 +34,58 @@ fn statements_run_side_by_side_and_can_be_killed() {
             );
         }
     });
+}
+
+/// Others wait for their turn, and have it.
+#[test]
+fn a_hundred_statements_run_at_once_and_no_more() {
+    const STATEMENTS: usize = 115;
+    let engine = TestEngine::start();
+    // Each tells how many there were when it began, and stays.
+    let sql = b"SELECT 'at_once', (SELECT count() FROM system.processes WHERE query LIKE '%at_once%'), sleep(1.5)";
+    let most = thread::scope(|scope| {
+        let jobs: Vec<_> = (0..STATEMENTS)
+            .map(|_| {
+                // Not so many that one which has not signed in yet is ended for another.
+                thread::sleep(Duration::from_millis(3));
+                scope.spawn(|| post(&engine, &[], sql))
+            })
+            .collect();
+        let counts = jobs.into_iter().map(|job| {
+            let answer = job.join().unwrap();
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            let text = answer.text();
+            text.split('\t').nth(1).unwrap().parse::<usize>().unwrap()
+        });
+        counts.max().unwrap()
+    });
+    assert!((50..=100).contains(&most), "{most} at once");
+}
+
+/// The statement that Millrace stops a query with, whose comment is its id.
+fn stopping(id: &str) -> String {
+    format!(
+        "KILL QUERY WHERE (query_id = '{id}' OR endsWith(Settings['log_comment'], '{id}')) ASYNC"
+    )
+}
+
+#[test]
+fn an_insert_cannot_be_stopped_by_its_id() {
+    let engine = shared();
+    query(engine, "CREATE TABLE unstopped (a UInt64) ENGINE = Memory");
+    let id = "unstopped-0198c0de-0000-7000-8000-000000000001";
+    let sql =
+        b"INSERT INTO unstopped SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1";
+    thread::scope(|scope| {
+        let insert = scope.spawn(|| post(engine, &[("log_comment", id)], sql));
+        wait_until(engine, "INSERT INTO unstopped", true);
+        for _ in 0..3 {
+            query(engine, &stopping(id));
+        }
+        let answer = insert.join().unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    });
+    assert_eq!(query(engine, "SELECT count() FROM unstopped"), "3\n");
 }
 
 #[test]

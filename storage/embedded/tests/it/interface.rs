@@ -292,6 +292,37 @@ fn get_reads_and_does_not_write() {
         "{}",
         write.text()
     );
+    post(
+        engine,
+        &[],
+        b"CREATE TABLE interface_kept (a Int8) ENGINE = Memory",
+    );
+    let form = ["-u", &basic, "-X", "GET", "-F", "readonly=0"];
+    let drop = ("query", "DROP TABLE interface_kept");
+    for (more, arguments) in [
+        (vec![("readonly", "0")], &form[..2]),
+        (
+            vec![("readonly", "0"), ("readonly", "2"), ("readonly", "0")],
+            &form[..2],
+        ),
+        (vec![("readonly", "2"), ("readonly", "")], &form[..2]),
+        (vec![("readonly", "1")], &form[..2]),
+        (vec![], &form[..]),
+        (
+            vec![("readonly", "0"), ("session_id", "interface-get")],
+            &form[..2],
+        ),
+    ] {
+        let parameters = [vec![drop], more.clone()].concat();
+        let answer = curl(engine, &parameters, arguments, b"");
+        assert_ne!(
+            answer.status,
+            200,
+            "{more:?} {arguments:?}: {}",
+            answer.text()
+        );
+    }
+    assert_eq!(query(engine, "EXISTS interface_kept"), "1\n");
     let read = curl(
         engine,
         &[("query", "SELECT 1"), ("max_threads", "1")],

@@ -16,8 +16,11 @@ mod concurrency;
 mod crash;
 mod inserts;
 mod interface;
+mod listener;
+mod privileges;
 mod python_client;
 mod rust_client;
 mod supervision;
+mod walls;
 
 millrace_embedded::engine_process!();

@@ -131,6 +131,8 @@ fn options() -> (tempfile::TempDir, EngineOptions) {
         user: "u".into(),
         password: "p".into(),
         memory_bytes_max: 1 << 30,
+        backup_dir: data_dir.path().join("clickhouse/backups"),
+        sources: Vec::new(),
     };
     (data_dir, options)
 }

@@ -15,6 +15,7 @@
 
 mod head;
 mod read;
+mod salvage;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -23,4 +24,5 @@ mod write;
 pub(crate) use head::seal;
 pub(crate) use head::{HEAD_BYTES, bytes_of, heads_crc, proven_head, proven_heads_crc};
 pub use read::{BlockError, decompress_into_vec};
+pub use salvage::decompress_sound;
 pub use write::{Compressor, store_into};

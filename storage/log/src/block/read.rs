@@ -58,8 +58,12 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
+    pub(super) fn uncompressed_bytes(&self) -> usize {
+        self.uncompressed_bytes
+    }
+
     /// Appends what the block holds, or nothing if it contradicts itself.
-    fn append_to(&self, out: &mut Vec<u8>) -> Result<(), BlockError> {
+    pub(super) fn append_to(&self, out: &mut Vec<u8>) -> Result<(), BlockError> {
         let start = out.len();
         if self.method == METHOD_NONE {
             out.extend_from_slice(self.data);

@@ -7,6 +7,7 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -160,6 +161,10 @@ impl File for DiskFile {
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
         self.0.set_len(bytes)
+    }
+
+    fn names(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.nlink())
     }
 
     fn sync_data(&self) -> io::Result<()> {

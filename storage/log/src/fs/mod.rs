@@ -13,6 +13,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Directories and names.
 pub trait Fs: Send + Sync + Debug {
@@ -74,6 +75,10 @@ pub trait File: Send + Sync + Debug {
     fn read_cached_at(&self, _out: &mut Vec<u8>, _bytes: usize, _offset: u64) -> io::Result<bool> {
         Ok(false)
     }
+    /// Waits before what failed is tried again.
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
     /// Writes all the slices, one behind the other, from `offset` on.
     fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Takes room on disk for the bytes of a range, which are zero where nothing was written, and
@@ -81,6 +86,8 @@ pub trait File: Send + Sync + Debug {
     fn allocate(&self, range: Range<u64>) -> io::Result<()>;
     /// Cuts the file to `bytes`.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
+    /// Number of the file's names: its own, and others that somebody gave it.
+    fn names(&self) -> io::Result<u64>;
     /// Makes the written bytes and the length durable. After an error it must not be called
     /// again: the kernel marks the failed pages clean, and the next call reports success.
     fn sync_data(&self) -> io::Result<()>;

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug)]
 struct MemoryFile {
@@ -175,11 +176,22 @@ impl File for MemoryFile {
 
     fn read_at(&self, out: &mut Vec<u8>, bytes: usize, offset: u64) -> io::Result<()> {
         self.with(|_, inode| {
+            let read = offset..offset.saturating_add(bytes as u64);
+            if inode
+                .unreadable
+                .iter()
+                .any(|bad| bad.start < read.end && read.start < bad.end)
+            {
+                return Err(Errno::IO.into());
+            }
             let rest = inode.live.get(offset as usize..).unwrap_or_default();
             out.extend(rest.iter().take(bytes));
             Ok(())
         })
     }
+
+    /// Nobody else would end it meanwhile.
+    fn pause(&self, _: Duration) {}
 
     fn write_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.fs.pause();
@@ -217,6 +229,13 @@ impl File for MemoryFile {
             world.step()?;
             inode.change(Change::Length(bytes as usize));
             Ok(())
+        })
+    }
+
+    fn names(&self) -> io::Result<u64> {
+        self.with(|world, _| {
+            let own = world.names.values().filter(|inode| **inode == self.inode);
+            Ok(own.count() as u64)
         })
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Inode {
     pub is_dir: bool,
     /// What is in the cache.
     pub live: Vec<u8>,
+    /// Bytes that cannot be read.
+    pub unreadable: Vec<Range<u64>>,
     /// What is on the disk.
     durable: Vec<u8>,
     pending: Vec<Change>,

@@ -5,6 +5,7 @@ use super::inode::{Change, Inode};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -170,6 +171,24 @@ impl MemoryFs {
         }
         world.names.insert(path.to_owned(), inode);
         world.durable_names.insert(path.to_owned(), inode);
+    }
+
+    /// Gives a file another name, durably, as `ln` does.
+    pub fn link(&self, path: &Path, other: &Path) {
+        let mut world = self.world();
+        if let Some(inode) = world.names.get(path).copied() {
+            world.names.insert(other.to_owned(), inode);
+            world.durable_names.insert(other.to_owned(), inode);
+        }
+    }
+
+    /// Has bytes of a file be refused whenever they are read, until the file is made anew.
+    pub fn set_unreadable(&self, path: &Path, bytes: Range<u64>) {
+        let mut world = self.world();
+        let inode = world.names.get(path).copied();
+        if let Some(file) = inode.and_then(|inode| world.inodes.get_mut(&inode)) {
+            file.unreadable.push(bytes);
+        }
     }
 
     /// All files, by name.

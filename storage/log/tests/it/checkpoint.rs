@@ -150,6 +150,24 @@ fn on_a_full_disk_the_reserve_gives_it_room() {
 }
 
 #[test]
+fn a_reserve_that_a_crash_left_short_is_made_whole_at_the_next_start() {
+    for bytes in [0, 1, 100_000] {
+        let fs = MemoryFs::new();
+        drop(open(&fs));
+        let reserve = Path::new(DIR).join("reserve");
+        let whole = fs.read(&reserve).unwrap().len();
+        fs.put(&reserve, &vec![0; bytes]);
+        let (log, _) = open(&fs);
+        assert_eq!(fs.read(&reserve).unwrap().len(), whole, "{bytes}");
+        log.handle().store_checkpoint(b"old").unwrap();
+        let used: usize = fs.paths().iter().map(|p| fs.read(p).unwrap().len()).sum();
+        fs.set_room(Some(used as u64));
+        let largest = vec![7; CHECKPOINT_BYTES_MAX];
+        log.handle().store_checkpoint(&largest).unwrap();
+    }
+}
+
+#[test]
 fn the_reserve_is_set_aside_again_when_segments_were_released() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);

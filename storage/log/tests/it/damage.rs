@@ -130,6 +130,9 @@ fn damage_while_running_is_told_and_can_be_passed() {
     assert_eq!(skipped.start, frames[1].0.position);
     // The third is not sound as a whole, so reading goes on at the end.
     assert_eq!(skipped.end, log.handle().synced());
+    let kept = fs.read(skipped.copy.as_ref().unwrap()).unwrap();
+    let range = skipped.start.offset as usize..skipped.end.offset as usize;
+    assert_eq!(kept, bytes[range], "as a start keeps it");
     assert_eq!(reader.next().unwrap(), None);
     let mut reader = log.handle().reader(frames[1].0.end);
     let third = reader.next().unwrap().unwrap();

@@ -218,3 +218,27 @@ fn readers_and_release_work_from_other_threads_while_the_log_is_written() {
         .collect();
     assert_eq!(shipper.join().unwrap(), expected);
 }
+
+#[test]
+fn a_released_segment_leaves_a_hard_link_of_it_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LogOptions {
+        segment_bytes: 3 << 20,
+        bytes_max: 1 << 30,
+        ..options(dir.path())
+    };
+    let (mut log, _) = Log::open(options, Arc::new(DiskFs)).unwrap();
+    let first = dir.path().join("log/00000000000000000001.log");
+    let link = dir.path().join("backup");
+    for seed in 0..3 {
+        append(&mut log, seed, 2 << 20);
+        log.sync().unwrap();
+    }
+    fs::hard_link(&first, &link).unwrap();
+    let before = fs::read(&link).unwrap();
+    let handle = log.handle();
+    handle.store_checkpoint(b"all shipped").unwrap();
+    assert!(handle.release(handle.synced()).unwrap() > 0);
+    assert!(!first.exists() && before.len() > 2 << 20);
+    assert!(fs::read(&link).unwrap() == before);
+}

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod bad_sectors;
 mod checkpoint;
 mod damage;
 mod disk;

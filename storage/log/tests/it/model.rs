@@ -162,7 +162,11 @@ impl<'a> Machine<'a> {
                 }
                 self.process.poisoned = true;
             }
-            Err(AppendError::Full { .. } | AppendError::NoRoom { .. }) => {
+            Err(
+                AppendError::Full { .. }
+                | AppendError::NoRoom { .. }
+                | AppendError::NoReserve { .. },
+            ) => {
                 assert!(!self.process.poisoned);
                 assert!(self.process.handle.usage().bytes_used <= used_before + 64);
                 count(&self.done.refused);

@@ -5,6 +5,9 @@ use millrace_log::testing::MemoryFs;
 use millrace_log::{AppendError, Log, Position};
 use std::path::Path;
 
+/// What a log keeps back for its checkpoints.
+const RESERVE_BYTES: u64 = 2 << 20;
+
 /// Appends until refused; the number of frames.
 fn fill(log: &mut Log, blocks_bytes: usize) -> (u64, AppendError) {
     let owned = sections(5, blocks_bytes);
@@ -135,6 +138,57 @@ fn a_full_disk_refuses_and_recovers_unaided() {
 }
 
 #[test]
+fn nothing_is_appended_while_the_reserve_is_missing_so_that_checkpoints_always_find_room() {
+    let fs = MemoryFs::new();
+    let (mut log, _) = open(&fs);
+    let handle = log.handle();
+    append(&mut log, 1, 100);
+    log.sync().unwrap();
+    let used = || {
+        let paths = fs.paths();
+        paths
+            .iter()
+            .map(|p| fs.read(p).unwrap().len())
+            .sum::<usize>() as u64
+    };
+    fs.set_room(Some(used()));
+    handle.store_checkpoint(&[1; 1000]).unwrap();
+    assert!(
+        !handle.has_reserve(),
+        "the disk is full, and it was given up"
+    );
+    // What the reserve had is free now, and enough for many frames.
+    for n in 0..50u8 {
+        let refused = log.append(&borrowed(&sections(2, 500))).unwrap_err();
+        assert!(
+            matches!(refused, AppendError::NoReserve { .. }),
+            "{refused}"
+        );
+        handle.store_checkpoint(&[n; 1000]).unwrap();
+    }
+    assert_eq!(handle.failure(), None);
+    fs.set_room(None);
+    append(&mut log, 2, 500);
+    assert!(handle.has_reserve(), "made anew before the frame");
+    log.sync().unwrap();
+    assert_eq!(contents(&handle), [sections(1, 100), sections(2, 500)]);
+}
+
+#[test]
+fn a_log_that_was_opened_without_room_for_a_reserve_takes_nothing_until_there_is() {
+    let fs = MemoryFs::new();
+    fs.set_room(Some(RESERVE_BYTES - 1));
+    let (mut log, _) = open(&fs);
+    let refused = log.append(&borrowed(&sections(1, 100))).unwrap_err();
+    assert!(
+        matches!(refused, AppendError::NoReserve { bytes_needed, .. }
+        if bytes_needed == RESERVE_BYTES)
+    );
+    fs.set_room(None);
+    append(&mut log, 1, 100);
+}
+
+#[test]
 fn a_segment_grows_step_by_step_and_a_full_disk_in_between_changes_nothing() {
     let fs = MemoryFs::new();
     let (mut log, _) = open(&fs);
@@ -174,6 +228,42 @@ fn a_log_starts_on_a_full_disk() {
     drop(log);
     fs.crash(3);
     assert_eq!(open(&fs).1.frames, 1, "what was shown is durable");
+}
+
+#[test]
+fn a_start_on_a_full_disk_cuts_no_segment_that_is_a_backups_as_well() {
+    for is_linked in [false, true] {
+        let fs = MemoryFs::new();
+        let (mut log, _) = open(&fs);
+        append(&mut log, 1, 500);
+        log.sync().unwrap();
+        drop(log);
+        let path = segment_paths(&fs, Path::new(DIR)).remove(0);
+        let mut bytes = fs.read(&path).unwrap();
+        bytes.extend([7; 100]);
+        fs.put(&path, &bytes);
+        if is_linked {
+            fs.link(&path, Path::new("/log/backup"));
+        }
+        let used: usize = fs.paths().iter().map(|p| fs.read(p).unwrap().len()).sum();
+        fs.set_room(Some(used as u64));
+        let (log, recovery) = open(&fs);
+        assert!(recovery.cut.is_some());
+        assert_eq!(contents(&log.handle()), [sections(1, 500)]);
+        drop(log);
+        assert_eq!(fs.read(&path).unwrap() == bytes, is_linked);
+        // The next start finds what it would have found.
+        fs.set_room(None);
+        let (mut log, recovery) = open(&fs);
+        assert_eq!(recovery.cut.is_some(), is_linked);
+        append(&mut log, 2, 100);
+        log.sync().unwrap();
+        drop(log);
+        let expected = [sections(1, 500), sections(2, 100)];
+        assert_eq!(contents(&open(&fs).0.handle()), expected);
+        let backup = fs.read(Path::new("/log/backup"));
+        assert!(backup.is_none_or(|backup| backup == bytes));
+    }
 }
 
 #[test]

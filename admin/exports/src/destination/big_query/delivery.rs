@@ -95,8 +95,7 @@ async fn loaded(
     let loaded = loaded.and_then(Value::as_str);
     let loaded: u64 = loaded.and_then(|rows| rows.parse().ok()).unwrap_or(0);
     if loaded != rows {
-        let message = format!("{loaded} rows arrived of {rows} that were sent.");
-        return Err(ExportError::retry(message));
+        return Err(ExportError::rows_missing(loaded, rows));
     }
     Ok(())
 }

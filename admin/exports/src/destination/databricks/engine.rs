@@ -145,10 +145,30 @@ impl Engine for DatabricksEngine {
 fn failure(answer: &Answer) -> ExportError {
     let code = answer.text("/status/error/error_code").unwrap_or("no code");
     let message = format!("Databricks did not carry out a statement ({code:.40}).");
+    if is_conflict(answer) {
+        let message =
+            "Others changed the table in Databricks at the same time (a conflict in Delta).";
+        return ExportError::retry(message);
+    }
     match code {
         "BAD_REQUEST" | "NOT_FOUND" | "UNAUTHENTICATED" | "ALREADY_EXISTS" | "NOT_IMPLEMENTED" => {
             ExportError::hopeless(message)
         }
         _ => ExportError::retry(message),
     }
+}
+
+/// Tells a conflict with others who changed the table at the same time. The code is that of a bad request then, too. `sql_state`
+/// (`StatementStatus` in the reference of the API) is 2D521 for appends, deletions and writes at the same time
+/// and for tables that changed meanwhile (docs.databricks.com/en/error-messages/error-classes, `DELTA_CONCURRENT_APPEND`
+/// and its like); older services have the name of the condition only, at the beginning of their words.
+fn is_conflict(answer: &Answer) -> bool {
+    const CONDITIONS: [&str; 3] = [
+        "[DELTA_CONCURRENT_",
+        "[DELTA_METADATA_CHANGED",
+        "[DELTA_PROTOCOL_CHANGED",
+    ];
+    let words = answer.text("/status/error/message").unwrap_or_default();
+    answer.text("/status/sql_state") == Some("2D521")
+        || CONDITIONS.iter().any(|name| words.starts_with(name))
 }

@@ -49,12 +49,14 @@ use std::path::Path;
 use std::sync::Arc;
 use store::Store;
 use trial::Trial;
+use uuid::Uuid;
 
 /// The most bytes of rows in one file unless something else is said: what fits in the parts that
 /// stores take.
 const FILE_BYTES_MAX: u64 = 64 << 30;
-/// The most files of a window.
-const FILES_MAX: u64 = 10_000;
+/// The most files of a window that fits into so many. Each is a statement that reads the whole window and keeps the rows of its share,
+/// and an upload that stays open until all are stored; what a window has beyond makes its files larger.
+const FILES_MAX: u64 = 100;
 
 /// What a destination of files is made of, as the catalog has it.
 #[derive(Clone, Copy)]
@@ -62,7 +64,17 @@ struct FilesConfig<'a> {
     kind: DestinationType,
     config: &'a Value,
     secrets: &'a BTreeMap<String, String>,
-    export_root: Option<&'a Path>,
+    export_root: Option<ExportRoot<'a>>,
+}
+
+/// The folder of this server that files stay in.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportRoot<'a> {
+    /// The folder of all exports; it is there.
+    pub path: &'a Path,
+    /// The organization below whose folder in it files stay; `None`: all of it, as exports have it
+    /// that are older than these folders.
+    pub files_of: Option<Uuid>,
 }
 
 impl FilesConfig<'_> {
@@ -84,7 +96,7 @@ pub fn open(
     config: &Value,
     secrets: &BTreeMap<String, String>,
     guard: &Guard,
-    export_root: Option<&Path>,
+    export_root: Option<ExportRoot<'_>>,
 ) -> Result<Box<dyn Destination>, ExportError> {
     let config = FilesConfig {
         kind,
@@ -126,9 +138,8 @@ impl Destination for FileDestination {
     }
 
     fn parts(&self, bytes_estimated: u64) -> u32 {
-        let file_bytes_max = self.settings.file_bytes_max().unwrap_or(FILE_BYTES_MAX);
-        let files = bytes_estimated.div_ceil(file_bytes_max);
-        u32::try_from(files.clamp(1, FILES_MAX)).unwrap_or(1)
+        let wanted = self.settings.file_bytes_max().unwrap_or(FILE_BYTES_MAX);
+        files_of(bytes_estimated, wanted)
     }
 
     async fn begin(&self, run: &RunScope, parts: u32) -> Result<Box<dyn Delivery>, ExportError> {
@@ -145,5 +156,34 @@ impl Destination for FileDestination {
 
     async fn test(&self, step: TestStep) -> Result<(), ExportError> {
         self.trial.make(self.store.as_ref(), step).await
+    }
+}
+
+/// How many files a window of so many bytes becomes, where one shall have so many.
+fn files_of(bytes_estimated: u64, wanted: u64) -> u32 {
+    // No store takes less, however many they are.
+    let least = bytes_estimated.div_ceil(FILE_BYTES_MAX).max(1);
+    let files = bytes_estimated.div_ceil(wanted).min(FILES_MAX).max(least);
+    u32::try_from(files).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_a_hundred_files_at_most_unless_they_would_be_too_large() {
+        const GIB: u64 = 1 << 30;
+        let table = [
+            (0, GIB, 1),
+            (GIB, GIB, 1),
+            (GIB + 1, GIB, 2),
+            (1_000 * GIB, GIB, 100),
+            (1_000 * GIB, 1, 100),
+            (u64::MAX >> 1, 1, 1 << 27),
+        ];
+        for (bytes, wanted, files) in table {
+            assert_eq!(files_of(bytes, wanted), files, "{bytes} of {wanted}");
+        }
     }
 }

@@ -92,8 +92,7 @@ impl Delivery for CopyDelivery {
         let copied = within(server, server.limits.publish, sink.as_mut().finish()).await?;
         if copied != arriving.receiver.rows {
             let rows = arriving.receiver.rows;
-            let message = format!("{copied} rows arrived of {rows} that were sent.");
-            return Err(ExportError::retry(message));
+            return Err(ExportError::rows_missing(copied, rows));
         }
         let mut statements = vec![format!("ANALYZE pg_temp.{}", sql::STAGE)];
         statements.extend(server.delete_older());

@@ -93,7 +93,11 @@ fn meaning(server: &Server, code: &SqlState) -> (Outlook, String) {
              TEMPORARY on the database {database}, and SELECT, INSERT, UPDATE and DELETE on the \
              table.",
         )),
-        "42P01" => retry("The table was taken away meanwhile."),
+        // Behind a pooler that keeps no sessions, our temporary table is in another one.
+        "42P01" => retry(
+            "The table was taken away meanwhile, or a pooler is in between that gives each transaction another \
+             session: connect to the server itself, or have sessions pooled.",
+        ),
         "42703" | "42804" => hopeless("The table has not the columns of events."),
         "53100" => retry("The server's disk is full."),
         "53300" => retry("The server has too many connections."),

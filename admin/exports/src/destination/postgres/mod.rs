@@ -12,7 +12,8 @@
 //! | `failure` | what went wrong, for the customer | server |
 //! | `tls` | TLS to servers with and without a certificate that the world knows | – |
 //! | `sql` | statements as text | server |
-//! | `session` | a connection | server, failure, tls |
+//! | `bounded` | a stream of which a server may fill only so much | – |
+//! | `session` | a connection | server, failure, tls, bounded |
 //! | `shape` | the table: found, made, checked | session, sql |
 //! | `publish` | the transaction, and what became of it | session, sql, shape |
 //! | `arriving` | a run's rows on their way into the temporary table | publish, shape |
@@ -22,6 +23,7 @@
 //! | `steps` | the test of a destination | session, shape |
 
 mod arriving;
+mod bounded;
 mod copy_text;
 mod delivery;
 mod failure;

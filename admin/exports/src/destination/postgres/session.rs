@@ -1,5 +1,6 @@
 //! A connection.
 
+use super::bounded::Bounded;
 use super::failure;
 use super::server::{Dialect, Server};
 use super::tls;
@@ -8,6 +9,7 @@ use crate::error::ExportError;
 use millrace_dial::addresses::is_public;
 use std::net::IpAddr;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::MakeTlsConnect;
@@ -41,10 +43,11 @@ impl Session {
             .set_nodelay(true)
             .map_err(|_| failure::lost(server))?;
         let mut tls = tls::connector(!server.has_self_signed_cert)?;
-        let tls = MakeTlsConnect::<tokio::net::TcpStream>::make_tls_connect(&mut tls, &server.host);
+        let tls = MakeTlsConnect::<Bounded<TcpStream>>::make_tls_connect(&mut tls, &server.host);
         let tls = tls.map_err(|_| ExportError::hopeless("The host is no name of a server."))?;
         let config = config(server, peer);
-        let opened = tokio::time::timeout(limit, config.connect_raw(stream, tls)).await;
+        let opened =
+            tokio::time::timeout(limit, config.connect_raw(Bounded::new(stream), tls)).await;
         let opened = opened.map_err(|_| failure::late(server))?;
         let (client, connection) = opened.map_err(|error| failure::of_login(server, &error))?;
         let connection = tokio::spawn(async move {

@@ -204,6 +204,13 @@ impl Engine for SnowflakeEngine {
 fn failure(answer: &Answer) -> ExportError {
     let code = answer.text("/code").filter(|code| code.len() <= 12);
     let code = code.unwrap_or("no code");
+    if is_passing(answer.text("/sqlState").unwrap_or_default(), code) {
+        let message = format!(
+            "Snowflake stopped a statement, as others held the table or the warehouse for too long, or somebody \
+             cancelled it ({code})."
+        );
+        return ExportError::retry(message);
+    }
     ExportError::hopeless(match code {
         "002003" | "002043" | "090105" => format!(
             "Snowflake does not find the database, the schema or the table, or the role may not \
@@ -214,4 +221,20 @@ fn failure(answer: &Answer) -> ExportError {
         "000904" => format!("The table has not the columns that are needed ({code})."),
         _ => format!("Snowflake did not carry out a statement ({code})."),
     })
+}
+
+/// Tells failed statements that may succeed later, by the `sqlState` of its answer (`QueryFailureStatus` in the
+/// reference of the SQL API, docs.snowflake.com/en/developer-guide/sql-api/reference), which is the standard's.
+/// Users' messages show 57014, cancelled, with statements that were stopped by somebody (000604), for many that waited
+/// for one lock (000625) and at `STATEMENT_TIMEOUT_IN_SECONDS` (000630); that time-outs of locks and queues
+/// have it as well is an assumption. Of its class, 57P03 is that no warehouse was named that can be used, which passes
+/// for nobody. An answer without a state is judged by those codes.
+fn is_passing(state: &str, code: &str) -> bool {
+    match state.get(..2) {
+        // Connections, resources, and transactions that were rolled back for others.
+        Some("08" | "40" | "53") => true,
+        Some("57") => state == "57014",
+        Some(_) => false,
+        None => matches!(code, "000604" | "000625" | "000630"),
+    }
 }

@@ -3,6 +3,7 @@
 use crate::destination::json_text::storable;
 use crate::destination::lines::Lines;
 use crate::error::ExportError;
+use millrace_rows::counted;
 use std::borrow::Cow;
 
 /// What a run has handed over so far.
@@ -47,7 +48,8 @@ impl Receiver {
         let had = self.rows - self.rows_ended;
         if had != rows || self.lines.is_within_line() {
             return Err(ExportError::retry(format!(
-                "{had} rows came of {rows} that were read."
+                "Of {} that came when the window was read, {had} came whole.",
+                counted(rows, "row")
             )));
         }
         self.rows_ended = self.rows;

@@ -134,3 +134,20 @@ async fn read(mut answer: Response) -> Result<Value, ExportError> {
     }
     Ok(serde_json::from_slice(&body).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read_of(bytes: usize) -> Result<Value, ExportError> {
+        let text = format!("\"{}\"", "x".repeat(bytes - 2));
+        read(Response::from(http::Response::new(text))).await
+    }
+
+    #[tokio::test]
+    async fn of_an_answer_no_more_is_kept_than_one_may_have() {
+        assert!(read_of(ANSWER_BYTES_MAX).await.unwrap().is_string());
+        let error = read_of(ANSWER_BYTES_MAX + 1).await.unwrap_err();
+        assert!(error.message.contains("too long"), "{error}");
+    }
+}

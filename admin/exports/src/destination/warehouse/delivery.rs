@@ -61,8 +61,7 @@ impl WarehouseDelivery {
         let count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
         let rows = self.receiver.rows;
         if count < rows {
-            let message = format!("{count} rows arrived of {rows} that were sent.");
-            return Err(ExportError::retry(message));
+            return Err(ExportError::rows_missing(count, rows));
         }
         Ok(())
     }

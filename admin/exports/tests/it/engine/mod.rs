@@ -1,7 +1,12 @@
 //! What runs exports: exactly once, whatever dies.
 
+mod apart;
+mod keeper;
+mod others;
+mod slow_counts;
 mod slow_server;
 mod stand;
+mod stopping;
 
 use millrace_catalog::testing::{TestDatabase, on_both};
 use millrace_catalog::{DestinationType, RunStatus, TeamId};
@@ -180,7 +185,7 @@ async fn a_backfill_of_a_young_project_says_why_it_has_no_runs(database: TestDat
     let later = stand.backfill(export.id, Some(WINDOW), None).await;
     let _process = stand.start();
     for (id, words) in [
-        (young, "had arrived when it began, at"),
+        (young, "had arrived by"),
         (later, "nothing that the export takes arrived from"),
     ] {
         let ended = stand.backfill_ended(export.id, id).await;

@@ -1,18 +1,19 @@
 //! A catalog with an export to files, and a ClickHouse with rows that arrive.
 
+mod organizations;
 mod waiting;
 
 use async_trait::async_trait;
 use millrace_catalog::testing::{self, TestDatabase};
 use millrace_catalog::{
     Actor, BatchExport, BatchExportRun, BootstrapOptions, Catalog, DestinationChange,
-    DestinationLimits, DestinationType, ExportPlace, ExportWriter, NewBatchExport, PageRequest,
-    RunFilter, RunOrder, SecretKey, TeamId, UtcTime,
+    DestinationType, ExportPlace, NewBatchExport, NodeStarts, Published, SecretKey, TeamId,
+    UtcTime,
 };
 use millrace_clickhouse::{ClickHouse, Settings};
 use millrace_embedded::testing::shared;
 use millrace_exports::destination::Destinations;
-use millrace_exports::engine::{Engine, EngineOptions, Notice, Notices};
+use millrace_exports::engine::{Engine, EngineOptions, Notice, Notices, OpenDestination};
 use millrace_rows::{Clock as _, Micros, TestClock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// When tests begin: 2026-01-01T00:00:00Z.
@@ -32,7 +35,7 @@ const NODE: &str = "node";
 pub struct Stand {
     pub catalog: Catalog,
     pub clock: TestClock,
-    settings: Settings,
+    pub settings: Settings,
     url: String,
     pub team_id: TeamId,
     pub told: Arc<Mutex<Vec<(Notice, String)>>>,
@@ -55,7 +58,10 @@ impl Stand {
         settings.database.clone_from(&name);
         let clickhouse = ClickHouse::new(&settings);
         clickhouse.migrate().await.unwrap();
-        catalog.register_ingest_node(NODE, "host").await.unwrap();
+        catalog
+            .register_ingest_node(NODE, "host", &NodeStarts::default())
+            .await
+            .unwrap();
         Self {
             catalog,
             clock,
@@ -92,26 +98,29 @@ impl Stand {
     }
 
     pub async fn make(&self, new: NewBatchExport) -> BatchExport {
-        let writer = ExportWriter {
-            actor: &self.actor,
-            place: self.place,
-            key: &self.key,
-            limits: DestinationLimits {
-                allow_private: true,
-                is_public: |_| true,
-                export_root: Some(self.root.path()),
-            },
-        };
-        let made = self.catalog.create_batch_export(writer, new).await;
-        made.unwrap().export
+        self.make_at(self.place, new).await
     }
 
     /// Starts a process that runs exports, with pauses of tests.
     pub fn start(&self) -> Process {
-        let runtime = Runtime::new().unwrap();
+        self.start_through(&self.settings.url)
+    }
+
+    /// Starts one that asks ClickHouse at another place.
+    pub fn start_through(&self, clickhouse_url: &str) -> Process {
         let root = Some(self.root.path().to_owned());
         let destinations = Destinations::new(self.key.clone(), true, root).unwrap();
-        let open = Arc::new(move |export: &BatchExport| destinations.open(export));
+        let open = move |export: &BatchExport| destinations.open(export);
+        self.start_with(Arc::new(open), clickhouse_url)
+    }
+
+    /// Starts one with destinations of a test.
+    pub fn start_into(&self, open: OpenDestination) -> Process {
+        self.start_with(open, &self.settings.url)
+    }
+
+    fn start_with(&self, open: OpenDestination, clickhouse_url: &str) -> Process {
+        let runtime = Runtime::new().unwrap();
         let notices = Arc::new(Told(Arc::clone(&self.told)));
         let options = EngineOptions {
             lapse_after: Duration::from_secs(2),
@@ -123,13 +132,21 @@ impl Stand {
             ..EngineOptions::default()
         };
         let (url, clock) = (self.url.clone(), Arc::new(self.clock.clone()));
-        let clickhouse = ClickHouse::new(&self.settings);
-        runtime.spawn(async move {
+        let mut settings = self.settings.clone();
+        settings.url = clickhouse_url.to_owned();
+        let clickhouse = ClickHouse::new(&settings);
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let running = runtime.spawn(async move {
             let catalog = Catalog::open_with_clock(&url, clock).await.unwrap();
             let engine = Engine::new(catalog, clickhouse, open, notices, options);
-            engine.run(std::future::pending()).await;
+            engine.run(stopped).await.unwrap();
         });
-        Process(Some(runtime))
+        Process {
+            runtime: Some(runtime),
+            stop,
+            running: Some(running),
+        }
     }
 
     /// Stores rows: number of the event, microseconds of arrival and of the event since the start.
@@ -180,23 +197,16 @@ impl Stand {
     /// Every row that arrived before is stored, says the node.
     pub async fn pass(&self, arrived: i64) {
         let at = UtcTime(NOW.0 + arrived);
-        let published = self.catalog.publish_watermark(NODE, Some(at)).await;
-        assert!(published.unwrap());
+        let starts = NodeStarts::default();
+        let published = self
+            .catalog
+            .publish_watermark(NODE, &starts, Some(at))
+            .await;
+        assert_eq!(published.unwrap(), Published::Done);
     }
 
     pub async fn runs(&self, export_id: Uuid) -> Vec<BatchExportRun> {
-        let filter = RunFilter {
-            order: RunOrder::EarliestWindowFirst,
-            ..RunFilter::default()
-        };
-        let page = PageRequest {
-            limit: 1_000,
-            offset: 0,
-        };
-        let listed = self
-            .catalog
-            .list_export_runs(self.place, export_id, filter, page);
-        listed.await.unwrap().unwrap().rows
+        self.runs_at(self.place, export_id).await
     }
 
     /// Asks for a backfill; answers its id.
@@ -279,7 +289,11 @@ fn seconds(micros: i64) -> String {
 }
 
 /// A process of its own, as far as exports go.
-pub struct Process(Option<Runtime>);
+pub struct Process {
+    runtime: Option<Runtime>,
+    stop: CancellationToken,
+    running: Option<JoinHandle<()>>,
+}
 
 impl Process {
     /// Ends it without a word.
@@ -287,8 +301,18 @@ impl Process {
         self.end();
     }
 
+    /// Asks it to stop.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits until it has stopped.
+    pub async fn stopped(mut self) {
+        self.running.take().unwrap().await.unwrap();
+    }
+
     fn end(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }

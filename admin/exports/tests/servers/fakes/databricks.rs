@@ -142,7 +142,26 @@ async fn a_token_is_used_until_shortly_before_its_end() {
 #[tokio::test]
 async fn refusals_are_told_without_a_secret() {
     let state = |state: &str, code: &str| json!({"statement_id": "1", "status": {"state": state, "error": {"error_code": code, "message": "canary-secret"}}});
+    let conflict = |sql_state: Option<&str>, message: &str| json!({"statement_id": "1", "status": {"state": "FAILED", "sql_state": sql_state, "error": {"error_code": "BAD_REQUEST", "message": message}}});
     let table = [
+        (
+            200,
+            conflict(Some("2D521"), "canary-secret"),
+            Outlook::Retry,
+            "conflict",
+        ),
+        (
+            200,
+            conflict(None, "[DELTA_CONCURRENT_WRITE] canary-secret"),
+            Outlook::Retry,
+            "conflict",
+        ),
+        (
+            200,
+            conflict(Some("42601"), "[PARSE_SYNTAX_ERROR] canary-secret"),
+            Outlook::Hopeless,
+            "BAD_REQUEST",
+        ),
         (
             200,
             state("FAILED", "BAD_REQUEST"),

@@ -156,6 +156,7 @@ pub fn of_events<'a>(
         model: ExportModel::Events,
         config,
         secrets,
+        files_of: None,
     }
 }
 

@@ -200,6 +200,38 @@ async fn refusals_are_told_without_a_secret() {
             Outlook::Hopeless,
             "warehouse",
         ),
+        (
+            422,
+            json!({"code": "000606", "sqlState": "57P03"}),
+            Outlook::Hopeless,
+            "warehouse",
+        ),
+        (
+            422,
+            json!({"code": "001003", "sqlState": "42000"}),
+            Outlook::Hopeless,
+            "001003",
+        ),
+        (
+            422,
+            json!({"code": "000625", "sqlState": "57014", "message": "canary-user"}),
+            Outlook::Retry,
+            "000625",
+        ),
+        (
+            422,
+            json!({"code": "000630", "sqlState": "57014"}),
+            Outlook::Retry,
+            "000630",
+        ),
+        (422, json!({"code": "000604"}), Outlook::Retry, "cancelled"),
+        (
+            422,
+            json!({"code": "200001", "sqlState": "40001"}),
+            Outlook::Retry,
+            "200001",
+        ),
+        (408, json!({}), Outlook::Retry, "408"),
         (429, json!({}), Outlook::Retry, "429"),
         (503, json!({}), Outlook::Retry, "503"),
         (

@@ -117,6 +117,18 @@ async fn a_server_that_stalls_is_given_up_wherever_it_does() {
 }
 
 #[tokio::test]
+async fn an_answer_without_an_end_is_given_up_before_it_takes_the_memory() {
+    for answered in ["CREATE TEMPORARY", "COMMIT"] {
+        let fixture = Fixture::new().await;
+        fixture.gateway.harm(Harm::AnswerWithoutEnd(answered));
+        let error = refusal(delivered(&fixture.postgres(), &run(0), &lines([row(1)])).await);
+        assert!(fixture.gateway.is_done(), "{answered}");
+        assert_eq!(error.outlook, Outlook::Retry, "{answered}: {error}");
+        assert!(!error.message.contains("in time"), "{answered}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn a_constraint_of_the_customers_is_named_and_their_rows_are_not() {
     let fixture = Fixture::new().await;
     delivered(&fixture.postgres(), &run(0), "").await.unwrap();

@@ -99,6 +99,7 @@ impl Fixture {
             model: self.model,
             config: &Value::Object(self.config.clone()),
             secrets: &self.secrets(),
+            files_of: None,
         };
         Postgres::open(of, loopback(), self.limits).unwrap()
     }

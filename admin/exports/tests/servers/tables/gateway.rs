@@ -15,6 +15,8 @@ pub enum Harm {
     CutAfter(&'static str),
     /// Nothing is passed on any more, from what is said on.
     StallBefore(&'static str),
+    /// The answer is a text that does not end.
+    AnswerWithoutEnd(&'static str),
 }
 
 /// The gateway; it goes with the test's runtime.
@@ -80,7 +82,7 @@ impl Gateway {
     async fn pass(&self, client: impl AsyncRead + AsyncWrite, server: UnixStream) {
         let (mut from_client, mut to_client) = tokio::io::split(client);
         let (mut from_server, mut to_server) = server.into_split();
-        let cut = tokio::sync::Notify::new();
+        let (cut, endless) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
         let up = async {
             // What came before, as statements may come in pieces.
             let mut said = Vec::new();
@@ -97,6 +99,10 @@ impl Gateway {
                 match &harm {
                     Some(Harm::CutBefore(_)) => return,
                     Some(Harm::StallBefore(_)) => std::future::pending().await,
+                    Some(Harm::AnswerWithoutEnd(_)) => {
+                        endless.notify_one();
+                        std::future::pending::<()>().await;
+                    }
                     _ => {}
                 }
                 said.drain(..said.len().saturating_sub(64));
@@ -118,6 +124,15 @@ impl Gateway {
                         let _ = from_server.read(&mut buffer).await;
                         return;
                     }
+                    () = endless.notified() => {
+                        // A notice of two gigabytes.
+                        let head = [b'N', 0x7f, 0xff, 0xff, 0xff];
+                        let mut sent = to_client.write_all(&head).await;
+                        while sent.is_ok() {
+                            sent = to_client.write_all(&buffer).await;
+                        }
+                        return;
+                    }
                     length = from_server.read(&mut buffer) => length.unwrap_or(0),
                 };
                 if length == 0 || to_client.write_all(&buffer[..length]).await.is_err() {
@@ -132,7 +147,10 @@ impl Gateway {
     fn occasion(&self, said: &[u8]) -> Option<Harm> {
         let mut harm = self.harm.lock().unwrap();
         let at = match harm.as_ref()? {
-            Harm::CutBefore(at) | Harm::CutAfter(at) | Harm::StallBefore(at) => at.as_bytes(),
+            Harm::CutBefore(at)
+            | Harm::CutAfter(at)
+            | Harm::StallBefore(at)
+            | Harm::AnswerWithoutEnd(at) => at.as_bytes(),
         };
         let heard = said.windows(at.len()).any(|window| window == at);
         if heard { harm.take() } else { None }

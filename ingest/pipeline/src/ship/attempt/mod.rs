@@ -1,11 +1,15 @@
 //! Carries one unit out: delivers its rows, sets aside what cannot be read.
 
+mod salvage;
 #[cfg(test)]
 mod tests;
 
 use super::deliver::{Delivery, Settled};
 use super::pace::pauses;
+use super::plan::UnitId;
 use super::poison::{Poison, PoisonDir};
+use super::proof::{Answers, Stores};
+use super::retries::Retries;
 use super::section::Place;
 use super::sink::Sink;
 use super::source::{self, Payload, PayloadError};
@@ -14,19 +18,26 @@ use bytes::Bytes;
 use metrics::{counter, histogram};
 use millrace_clickhouse::InsertError;
 use millrace_log::{FrameSection, LogHandle, ReadError};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Rows that no server has too little memory for, in bytes.
+const SMALL_BYTES: u64 = 1 << 20;
 
 /// What the units of a lane have in common.
 #[derive(Debug)]
 pub struct Context<K> {
     pub lane: &'static str,
-    /// Node, salt and lane: the beginning of every token, and the name under which we ask for the
-    /// server's run.
+    /// Name of this node, under which all its lanes ask for the server's run.
+    pub node: String,
+    /// Node, salt and lane: the beginning of every token.
     pub prefix: String,
     pub log: LogHandle,
     pub sink: K,
     pub poison_dir: PoisonDir,
+    pub retries: Retries,
+    pub stores: Stores,
 }
 
 /// What the plan is to do with a unit.
@@ -40,11 +51,24 @@ pub enum Verdict {
     Restarted,
     /// Halve.
     Refused,
+    /// Halve, and ask for each half.
+    Parted,
+    /// Find out whether the rows or the server are to blame.
+    Unproven {
+        /// Whether halves can be made of it.
+        can_halve: bool,
+    },
 }
 
 impl<K: Sink> Context<K> {
-    /// Ends when it is known what became of the unit's rows.
-    pub async fn carry_out(self: Arc<Self>, unit: Arc<Unit<FrameSection>>) -> Verdict {
+    /// Ends when it is known what became of the unit's rows; with `needs_proof` nothing is taken for refused
+    /// without it.
+    pub async fn carry_out(
+        self: Arc<Self>,
+        id: UnitId,
+        unit: Arc<Unit<FrameSection>>,
+        needs_proof: bool,
+    ) -> Verdict {
         let payload = match self.payload(&unit).await {
             Ok(payload) => payload,
             Err(reason) => return self.give_up(&unit, Vec::new(), None, reason).await,
@@ -52,37 +76,63 @@ impl<K: Sink> Context<K> {
         let started = Instant::now();
         let token = unit.token(&self.prefix);
         let delivery = Delivery {
+            id,
+            retries: &self.retries,
             lane: self.lane,
-            scope: &self.prefix,
+            scope: &self.node,
             insert_target: &unit.key.insert_target,
             table: unit.key.table(),
             month: unit.key.month,
             token: &token,
-            keys: &payload.keys,
+            sought: payload.sought.clone(),
             body: &payload,
             run: unit.run,
             in_doubt: unit.in_doubt,
+            answers: Answers::default(),
+            stores: &self.stores,
+            needs_proof,
         };
         match delivery.settle(&self.sink).await {
             Settled::Stored => {
+                self.stores.count(&unit.key);
                 self.count_stored(&unit, started.elapsed());
                 Verdict::Settled
             }
+            // As after each start with rows that wait, unless the folder went on elsewhere.
+            Settled::Absent if unit.is_suspect => Verdict::Absent,
             Settled::Absent => {
                 tracing::warn!(token, "rows in doubt are not there and are sent again");
                 Verdict::Absent
             }
             Settled::Restarted => Verdict::Restarted,
-            Settled::Refused(error) => self.refused(&unit, payload.cut, error).await,
-            Settled::Lost(reason) => self.give_up(&unit, Vec::new(), None, reason).await,
+            Settled::Parted => {
+                tracing::warn!(
+                    token,
+                    "some of the rows are there already; the others are looked for"
+                );
+                Verdict::Parted
+            }
+            Settled::Refused(error) => {
+                let cut = payload.cut.clone();
+                self.refused(&unit, cut, error, true).await
+            }
+            Settled::Unproven(error) => {
+                let cut = payload.cut.clone();
+                self.refused(&unit, cut, error, false).await
+            }
+            Settled::Unknowable(error) => self.give_up_unknown(&unit, &error).await,
+            Settled::Lost(reason) => self.lost(id, &unit, reason).await,
         }
     }
 
+    /// Halves what ClickHouse refuses, and sets aside what cannot be halved, if `is_proven` that the rows are
+    /// to blame.
     async fn refused(
         &self,
         unit: &Arc<Unit<FrameSection>>,
         cut: Option<Bytes>,
         error: InsertError,
+        is_proven: bool,
     ) -> Verdict {
         let blocks: Vec<Bytes> = match cut {
             Some(cut) => vec![cut],
@@ -93,10 +143,17 @@ impl<K: Sink> Context<K> {
             // A section whose rows cannot be told apart is set aside as it is.
             is_whole |= source::check_cuttable(&unit.key.insert_target, &blocks).is_err();
         }
+        // So little never needs more memory than there is.
+        let is_small = error.needs_memory() && unit.row_bytes() < SMALL_BYTES;
+        if !is_proven || (is_whole && is_small) {
+            return Verdict::Unproven {
+                can_halve: !is_whole,
+            };
+        }
         if !is_whole {
             tracing::warn!(
                 rows = unit.rows(),
-                "ClickHouse cannot read an insert: {error}"
+                "ClickHouse refuses an insert, which is sent by halves: {error}"
             );
             return Verdict::Refused;
         }
@@ -130,7 +187,7 @@ impl<K: Sink> Context<K> {
         if unit.sections.len() > 1 {
             return Verdict::Refused;
         }
-        let Some(place) = unit.first() else {
+        let Some(place) = unit.sections.first().map(|section| section.place) else {
             return Verdict::Settled;
         };
         // What was sent, or else the whole section as it lies in the log, or else nothing.
@@ -139,18 +196,46 @@ impl<K: Sink> Context<K> {
         } else {
             blocks
         };
-        let poison = Arc::new(poison(unit, place, &blocks, clickhouse_code, reason));
-        let (dir, to_write) = (self.poison_dir.clone(), Arc::clone(&poison));
-        let path = keep_trying("rows cannot be set aside", move || {
-            dir.set_aside(&to_write).map_err(|error| error.to_string())
-        })
-        .await;
+        let poison = poison(unit, place, &blocks, clickhouse_code, reason);
+        let path = self.set_aside(&poison).await;
         self.count_set_aside(&poison, &path.display().to_string());
         Verdict::Settled
     }
 
-    /// The only section of a unit, as it lies in the log; empty if it is damaged or not the only
-    /// one.
+    /// Sets rows aside of a table that this version does not know, section by section, and sends nothing again:
+    /// they may be stored.
+    async fn give_up_unknown(
+        &self,
+        unit: &Arc<Unit<FrameSection>>,
+        error: &InsertError,
+    ) -> Verdict {
+        let reason = format!(
+            "this version does not know the table {}, so that it cannot look for rows of which nobody proves that \
+             they were stored; look for them before you insert them, and have whatever stands before ClickHouse pass \
+             X-ClickHouse-Query-Id on, or start a version that knows the table ({error})",
+            unit.key.table_name()
+        );
+        for section in &unit.sections {
+            let alone = Unit {
+                sections: vec![section.clone()],
+                ..Unit::clone(unit)
+            };
+            self.give_up(&Arc::new(alone), Vec::new(), None, reason.clone())
+                .await;
+        }
+        Verdict::Settled
+    }
+
+    /// Keeps rows in files; where.
+    async fn set_aside(&self, poison: &Poison) -> PathBuf {
+        let (dir, poison) = (self.poison_dir.clone(), Arc::new(poison.clone()));
+        keep_trying("rows cannot be set aside", move || {
+            dir.set_aside(&poison).map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    /// The only section of a unit, as it lies in the log, damaged or not; empty if it is not the only one.
     async fn whole(&self, unit: &Arc<Unit<FrameSection>>) -> Vec<Bytes> {
         if unit.sections.len() != 1 {
             return Vec::new();
@@ -159,7 +244,9 @@ impl<K: Sink> Context<K> {
         keep_trying("the log cannot be read", move || {
             match source::read(&log, &unit.sections) {
                 Ok(blocks) => Ok(blocks),
-                Err(ReadError::Corrupt { .. }) => Ok(Vec::new()),
+                Err(ReadError::Corrupt { .. }) => {
+                    source::read_unproven(&log, &unit.sections).map_err(|error| error.to_string())
+                }
                 Err(error) => Err(error.to_string()),
             }
         })

@@ -20,7 +20,7 @@ use millrace_rows::{Clock, Micros, Month};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -42,6 +42,9 @@ pub enum ShipError {
     /// The log is poisoned; the process must restart.
     #[error("the shipper stopped: {0}")]
     Log(String),
+    /// A task panicked, so that what it had would never be settled; the process must restart.
+    #[error("the shipper stopped, as one of its tasks failed: {0}")]
+    Task(String),
 }
 
 /// Ships a lane until `shutdown`, then what is left for as long as that says. To be called on a
@@ -68,6 +71,8 @@ struct Shipper<K> {
     started: Instant,
     synced: watch::Receiver<Position>,
     shipped: watch::Sender<Position>,
+    /// What the last checkpoint that was stored has as settled: that of a full disk is tried again.
+    stored_low: Position,
     retention: Arc<Retention>,
     reader: Option<Reader>,
     /// Up to where the log was read to its end; `None` if there may be more.
@@ -77,6 +82,8 @@ struct Shipper<K> {
     /// The server's run as last seen; asked again after every failure.
     run: Option<Uuid>,
     tasks: JoinSet<Event>,
+    /// Who of them is in trouble.
+    troubled: mpsc::Receiver<UnitId>,
     is_asking: bool,
     is_draining: bool,
     is_log_ended: bool,
@@ -125,7 +132,8 @@ impl<K: Sink> Shipper<K> {
                     self.is_draining = true;
                     deadline = Some(Instant::now() + grace);
                 }
-                Some(event) = self.tasks.join_next() => self.take(event),
+                Some(event) = self.tasks.join_next() => self.take(event)?,
+                Some(id) = self.troubled.recv() => self.plan.troubled(id),
                 changed = self.synced.changed(), if wake.on_frames => {
                     // The commit thread has ended: what it left is all there will be.
                     self.is_log_ended = changed.is_err();
@@ -143,7 +151,10 @@ impl<K: Sink> Shipper<K> {
     /// Everything that can be done now. True when there is more to read.
     async fn turn(&mut self) -> Result<bool, ShipError> {
         while let Some(event) = self.tasks.try_join_next() {
-            self.take(event);
+            self.take(event)?;
+        }
+        while let Ok(id) = self.troubled.try_recv() {
+            self.plan.troubled(id);
         }
         if Instant::now() < self.not_before {
             return Ok(false);
@@ -187,7 +198,7 @@ impl<K: Sink> Shipper<K> {
         }
     }
 
-    fn take(&mut self, event: Result<Event, JoinError>) {
+    fn take(&mut self, event: Result<Event, JoinError>) -> Result<(), ShipError> {
         match event {
             Ok(Event::Unit(id, verdict)) => self.judge(id, verdict),
             Ok(Event::Run(run)) => {
@@ -198,10 +209,11 @@ impl<K: Sink> Shipper<K> {
                     Err(pause) => self.ask_not_before = Instant::now() + pause,
                 }
             }
-            // A task is never cancelled while the loop runs, so it panicked: its unit stays in
-            // the checkpoint, and the process had better restart.
-            Err(error) => tracing::error!("an insert's task failed: {error}"),
+            // A task is never cancelled while the loop runs, so it panicked: its unit stays in the
+            // checkpoint, and is asked about after the restart.
+            Err(error) => return Err(ShipError::Task(error.to_string())),
         }
+        Ok(())
     }
 
     fn judge(&mut self, id: UnitId, verdict: Verdict) {
@@ -220,6 +232,16 @@ impl<K: Sink> Shipper<K> {
                     self.plan.absent(id);
                 }
             }
+            Verdict::Parted => {
+                if !self.plan.parted(id) {
+                    self.plan.absent(id);
+                }
+            }
+            Verdict::Unproven { can_halve } => {
+                if let Some(unit) = self.plan.take_apart(id, can_halve) {
+                    self.carry_out(id, unit, true);
+                }
+            }
         }
     }
 
@@ -235,8 +257,9 @@ impl<K: Sink> Shipper<K> {
         Month::of(self.clock.now().plus_micros(-RECENT_MICROS))
     }
 
+    /// Tells what is settled, once a stored checkpoint says so: no later start goes back behind it.
     fn publish(&self) {
-        let low = self.plan.low();
+        let low = self.stored_low;
         self.shipped.send_if_modified(|shipped| {
             let is_forward = *shipped < low;
             if is_forward {

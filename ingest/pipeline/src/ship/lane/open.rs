@@ -8,6 +8,8 @@ use crate::ship::options::ShipOptions;
 use crate::ship::pace::Pace;
 use crate::ship::plan::Plan;
 use crate::ship::poison::PoisonDir;
+use crate::ship::proof::Stores;
+use crate::ship::retries::Retries;
 use crate::ship::sink::Sink;
 use metrics::gauge;
 use millrace_log::{FrameSection, LogHandle};
@@ -26,21 +28,27 @@ impl<K: Sink> Shipper<K> {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ShipError> {
         let log = output.log;
-        let loaded = load_plan(&options, &log).await?;
+        let random = || Uuid::new_v4().as_fields().0;
+        let start_mark = random();
+        let loaded = load_plan(&options, &log, start_mark).await?;
         let is_new = loaded.is_none();
         let plan = loaded.unwrap_or_else(|| {
-            let salt = Uuid::new_v4().as_fields().0;
-            Plan::new(options.limits, salt, log.start(), log.opened_at())
+            let (start, opened_at) = (log.start(), log.opened_at());
+            Plan::new(options.limits, random(), start_mark, start, opened_at)
         });
         let lane = output.lane.name();
+        let (retries, troubled) = Retries::new(options.limits.in_flight_max);
         let prefix = format!("{}-{:08x}-{lane}", options.node, plan.salt());
         let mut shipper = Self {
             context: Arc::new(Context {
                 lane,
+                node: options.node,
                 prefix,
                 log: log.clone(),
                 sink,
                 poison_dir: PoisonDir::new(&options.poison_dir),
+                retries,
+                stores: Stores::default(),
             }),
             reader: Some(log.reader(plan.read_to())),
             plan,
@@ -49,10 +57,12 @@ impl<K: Sink> Shipper<K> {
             clock,
             started: Instant::now(),
             synced: output.synced,
+            stored_low: log.start(),
             shipped: output.shipped,
             retention: output.retention,
             run: None,
             tasks: JoinSet::new(),
+            troubled,
             is_asking: false,
             is_draining: false,
             is_log_ended: false,
@@ -75,6 +85,7 @@ impl<K: Sink> Shipper<K> {
 async fn load_plan(
     options: &ShipOptions,
     log: &LogHandle,
+    start_mark: u32,
 ) -> Result<Option<Plan<FrameSection>>, ShipError> {
     let to_load = log.clone();
     let loaded = tokio::task::spawn_blocking(move || to_load.load_checkpoint())
@@ -86,5 +97,11 @@ async fn load_plan(
     };
     let checkpoint =
         Checkpoint::from_bytes(&bytes).map_err(|error| ShipError::Checkpoint(error.to_string()))?;
-    Ok(Some(Plan::restore(options.limits, checkpoint)))
+    let opened_at = log.opened_at();
+    Ok(Some(Plan::restore(
+        options.limits,
+        checkpoint,
+        start_mark,
+        opened_at,
+    )))
 }

@@ -95,8 +95,12 @@ impl<K: Sink> Shipper<K> {
             && let Ok(Some(skipped)) = reader.skip_damage()
         {
             counter!("millrace_log_damaged_total", "lane" => self.context.lane).increment(1);
+            let kept = skipped.copy.map_or_else(
+                || "nowhere: copy its segment before it is deleted".to_owned(),
+                |path| path.display().to_string(),
+            );
             tracing::error!(
-                "passed over damage from {} to {}",
+                "passed over damage from {} to {}, whose bytes are kept in {kept}",
                 skipped.start,
                 skipped.end
             );

@@ -2,10 +2,12 @@
 
 use super::{Event, PAUSE, ShipError, Shipper};
 use crate::retention::Retention;
+use crate::ship::plan::UnitId;
 use crate::ship::sink::Sink;
+use crate::ship::unit::Unit;
 use metrics::counter;
 use millrace_clickhouse::QueryError;
-use millrace_log::{LogHandle, Position};
+use millrace_log::{CheckpointError, FrameSection, LogHandle, Position};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -30,16 +32,27 @@ impl<K: Sink> Shipper<K> {
             return Ok(());
         }
         for (id, unit) in units {
-            let context = Arc::clone(&self.context);
-            self.tasks
-                .spawn(async move { Event::Unit(id, context.carry_out(unit).await) });
+            self.carry_out(id, unit, false);
         }
         Ok(())
     }
 
+    pub(super) fn carry_out(
+        &mut self,
+        id: UnitId,
+        unit: Arc<Unit<FrameSection>>,
+        needs_proof: bool,
+    ) {
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move {
+            let verdict = context.carry_out(id, unit, needs_proof).await;
+            Event::Unit(id, verdict)
+        });
+    }
+
     /// Whether segments may be released that the stored checkpoint still needs.
     fn has_settled(&self) -> bool {
-        *self.shipped.borrow() < self.plan.low()
+        self.stored_low < self.plan.low()
     }
 
     fn ask_for_run(&mut self) {
@@ -51,7 +64,7 @@ impl<K: Sink> Shipper<K> {
         let failed = self.pace.failed(true);
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            match context.sink.server_run(&context.prefix).await {
+            match context.sink.server_run(&context.node).await {
                 Ok(run) => Event::Run(Ok(run)),
                 Err(error) => {
                     let outcome = count_as(&context.sink, &error, failed.is_said).await;
@@ -79,7 +92,9 @@ impl<K: Sink> Shipper<K> {
             tokio::task::spawn_blocking(move || store(&log, &retention, &bytes, low)).await;
         match stored {
             Ok(Ok(is_stored)) => {
-                if !is_stored {
+                if is_stored {
+                    self.stored_low = low;
+                } else {
                     self.plan.mark_changed();
                 }
                 Ok(is_stored)
@@ -115,7 +130,8 @@ fn store(
 ) -> Result<bool, String> {
     match log.store_checkpoint(bytes) {
         Ok(()) => {}
-        Err(error @ millrace_log::CheckpointError::DiskFull) => {
+        // Too large: it shrinks as inserts are settled.
+        Err(error @ (CheckpointError::DiskFull | CheckpointError::TooLarge { .. })) => {
             tracing::error!("the checkpoint cannot be stored, trying again: {error}");
             return Ok(false);
         }

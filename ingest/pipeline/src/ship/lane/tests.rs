@@ -92,3 +92,72 @@ async fn a_lane_without_room_for_its_first_checkpoint_ships_as_soon_as_there_is(
     assert_eq!((inserts(), has_checkpoint(&handle)), (1, true));
     running.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_ends_with_an_insert_whose_task_panics() {
+    let fs = MemoryFs::new();
+    let (log, recovery, end) = logged(&fs);
+    let handle = log.handle();
+    let (_synced, synced) = watch::channel(end);
+    let (shipped, _settled) = watch::channel(handle.start());
+    let output = LaneOutput {
+        lane: Lane::Live,
+        log: handle.clone(),
+        synced,
+        shipped,
+        retention: Arc::default(),
+        recovery,
+    };
+    let poison_dir = tempfile::tempdir().unwrap();
+    let options = ShipOptions::of(Lane::Live, "node", poison_dir.path());
+    let sink = FakeSink::answering(|| panic!("a mistake of ours"));
+    let clock = Arc::new(TestClock::at(NOVEMBER));
+    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+    let ended = shipper.run(std::future::pending()).await;
+    assert!(matches!(ended, Err(ShipError::Task(_))), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_told_as_shipped_before_its_checkpoint_is_stored_which_needs_room_and_nothing_else()
+ {
+    let fs = MemoryFs::new();
+    let (log, recovery, end) = logged(&fs);
+    let handle = log.handle();
+    let (_synced, synced) = watch::channel(end);
+    let (shipped, mut settled) = watch::channel(handle.start());
+    let output = LaneOutput {
+        lane: Lane::Live,
+        log: handle.clone(),
+        synced,
+        shipped,
+        retention: Arc::default(),
+        recovery,
+    };
+    let poison_dir = tempfile::tempdir().unwrap();
+    let options = ShipOptions::of(Lane::Live, "node", poison_dir.path());
+    let full = fs.clone();
+    let inserts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&inserts);
+    let sink = FakeSink::answering(move || {
+        full.set_room(Some(0));
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let clock = Arc::new(TestClock::at(NOVEMBER));
+    let shipper = Shipper::open(options, output, sink, clock).await.unwrap();
+    let running = tokio::spawn(shipper.run(std::future::pending()));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(inserts.load(Ordering::Relaxed), 1);
+    assert!(*settled.borrow() < end, "told before it was stored");
+    let is_settled = || {
+        let checkpoint = handle.load_checkpoint().unwrap().unwrap();
+        String::from_utf8(checkpoint)
+            .unwrap()
+            .contains(r#""in_flight":[]"#)
+    };
+    assert!(!is_settled(), "there is room");
+    fs.set_room(None);
+    settled.wait_for(|settled| *settled >= end).await.unwrap();
+    assert!(is_settled());
+    running.abort();
+}

@@ -1,59 +1,61 @@
 //! The model of the log and of the process.
 
 use super::Op;
-use super::server::{Fate, RowId, Server, encoded, key_of};
+use super::server::{Fate, RowId, Server, encoded};
+use super::source::{Source, rows_beside, rows_of};
 use crate::ship::checkpoint::Checkpoint;
 use crate::ship::deliver::{Delivery, Settled};
 use crate::ship::limits::Limits;
 use crate::ship::plan::{Now, Plan, UnitId};
+use crate::ship::proof::{Answers, Stores};
+use crate::ship::retries::Retries;
 use crate::ship::section::{Key, Place, Section};
-use crate::ship::unit::{Unit, spread};
-use bytes::Bytes;
-use millrace_clickhouse::{Body, InsertError, InsertOutcome};
+use crate::ship::sought::{Sought, spread};
+use crate::ship::unit::Unit;
 use millrace_log::Position;
 use millrace_rows::{Month, RowKey};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 type Rows = Vec<RowId>;
 
 pub(super) struct World {
     pub(super) server: Server,
-    /// Frames by start: end and sections.
-    log: BTreeMap<Position, (Position, Vec<(Key, Rows)>)>,
-    pub(super) end: Position,
-    stored: Option<Checkpoint>,
+    folder: Folder,
+    /// The folder as it was copied, and the rows that there were then.
+    copy: Option<(Folder, RowId)>,
+    starts: u32,
     pub(super) plan: Plan<Rows>,
     elapsed: Duration,
     pub(super) rows: RowId,
     pub(super) aside: BTreeSet<RowId>,
+    /// Rows that came after a copy that took the folder's place, or of a frame that is lost: whether they were
+    /// shipped is chance.
+    pub(super) gone: BTreeSet<RowId>,
     /// Rows that the log can no longer give.
     pub(super) damaged: BTreeSet<RowId>,
     salts: u32,
+    /// Inserts of which nobody knows yet whether their rows or the server are to blame.
+    unproven: JoinSet<(UnitId, Arc<Unit<Rows>>, Settled)>,
+    stores: Arc<Stores>,
 }
 
-/// The rows of an insert, if the log can give them all.
-struct Source {
-    rows: Bytes,
-    is_damaged: bool,
+/// What a copy of the data folder has.
+#[derive(Clone)]
+struct Folder {
+    log: BTreeMap<Position, LoggedFrame>,
+    end: Position,
+    stored: Option<Checkpoint>,
 }
 
-impl Body for Source {
-    fn len_bytes(&self) -> u64 {
-        self.rows.len() as u64
-    }
-
-    async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
-        if self.is_damaged {
-            return Err(InsertError {
-                outcome: InsertOutcome::Lost,
-                code: None,
-                message: "damaged".to_owned(),
-            });
-        }
-        Ok((index == 0).then(|| vec![self.rows.clone()]))
-    }
+/// A frame, without its start.
+#[derive(Clone)]
+struct LoggedFrame {
+    end: Position,
+    sections: Vec<(Key, Rows)>,
 }
 
 const LIMITS: Limits = Limits {
@@ -78,15 +80,22 @@ impl World {
         };
         Self {
             server,
-            log: BTreeMap::new(),
-            end: start,
-            stored: None,
-            plan: Plan::new(LIMITS, 0, start, start),
+            folder: Folder {
+                log: BTreeMap::new(),
+                end: start,
+                stored: None,
+            },
+            copy: None,
+            starts: 0,
+            plan: Plan::new(LIMITS, 0, 0, start, start),
             elapsed: Duration::ZERO,
             rows: 0,
             aside: BTreeSet::new(),
+            gone: BTreeSet::new(),
             damaged: BTreeSet::new(),
             salts: 0,
+            unproven: JoinSet::new(),
+            stores: Arc::default(),
         }
     }
 
@@ -98,16 +107,22 @@ impl World {
         }
     }
 
-    fn append(&mut self, sections: &[(u8, u8)]) {
+    fn append(&mut self, sections: &[(u8, u8, u8)]) {
         let keys = [
             ("events(uuid)", 202_611),
             ("events(uuid)", 202_001),
             ("rejected_events(raw)", 202_611),
         ];
         let mut frame = Vec::new();
-        for &(key, count) in sections {
+        for &(key, count, twin) in sections {
             let (target, month) = keys[usize::from(key) % keys.len()];
             let rows: Rows = (self.rows..).take(usize::from(count)).collect();
+            if let Some([first, second]) = rows
+                .get(usize::from(twin)..)
+                .and_then(<[_]>::first_chunk::<2>)
+            {
+                self.server.state().twins.insert(*second, *first);
+            }
             self.rows += u64::from(count);
             let key = Key {
                 insert_target: target.into(),
@@ -115,22 +130,27 @@ impl World {
             };
             frame.push((key, rows));
         }
-        let start = self.end;
-        self.end.offset += 64;
-        self.log.insert(start, (self.end, frame));
+        let start = self.folder.end;
+        self.folder.end.offset += 64;
+        let logged = LoggedFrame {
+            end: self.folder.end,
+            sections: frame,
+        };
+        self.folder.log.insert(start, logged);
     }
 
     fn read(&mut self) {
         while self.plan.has_room() {
             let from = self.plan.read_to();
-            let Some((&frame, (end, sections))) = self.log.range(from..).next() else {
-                return;
+            let Some((&frame, logged)) = self.folder.log.range(from..).next() else {
+                return self.plan.reached(self.folder.end);
             };
-            let gathered: Vec<_> = sections
+            let gathered: Vec<_> = logged
+                .sections
                 .iter()
                 .zip(0..)
                 .map(|((key, rows), section)| {
-                    let keys: Vec<RowKey> = rows.iter().copied().map(key_of).collect();
+                    let keys: Vec<RowKey> = self.keys_of(rows);
                     let section = Section {
                         place: Place { frame, section },
                         rows: rows.len() as u32,
@@ -142,7 +162,7 @@ impl World {
                     (key.clone(), section)
                 })
                 .collect();
-            self.plan.gather(*end, gathered, self.elapsed);
+            self.plan.gather(logged.end, gathered, self.elapsed);
         }
     }
 
@@ -150,54 +170,124 @@ impl World {
     fn remember(&mut self) {
         let bytes = self.plan.checkpoint().to_bytes().unwrap();
         let checkpoint = Checkpoint::from_bytes(&bytes).unwrap();
-        self.log = self.log.split_off(&checkpoint.low);
-        self.stored = Some(checkpoint);
+        self.folder.log = self.folder.log.split_off(&checkpoint.low);
+        self.folder.stored = Some(checkpoint);
     }
 
+    /// Each start begins a segment.
     fn restart_us(&mut self) {
         self.elapsed = Duration::ZERO;
-        self.plan = match self.stored.clone() {
-            Some(checkpoint) => Plan::restore(LIMITS, checkpoint),
+        self.starts += 1;
+        self.unproven = JoinSet::new();
+        self.stores = Arc::default();
+        self.folder.end = Position {
+            segment: self.folder.end.segment + 1,
+            offset: 64,
+        };
+        self.plan = match self.folder.stored.clone() {
+            Some(checkpoint) => Plan::restore(LIMITS, checkpoint, self.starts, self.folder.end),
             None => self.fresh_plan(),
         };
     }
 
     fn fresh_plan(&mut self) -> Plan<Rows> {
         self.salts += 1;
-        let start = self.log.keys().next().copied().unwrap_or(self.end);
-        Plan::new(LIMITS, self.salts, start, self.end)
+        let folder = &self.folder;
+        let start = folder.log.keys().next().copied().unwrap_or(folder.end);
+        Plan::new(LIMITS, self.salts, self.starts, start, folder.end)
     }
 
-    async fn deliver(&self, unit: &Unit<Rows>) -> Settled {
-        let all: Vec<RowId> = unit
-            .sections
-            .iter()
-            .flat_map(|section| section.source.iter().copied())
-            .collect();
-        let rows = match unit.range {
-            Some(range) => &all[range.from as usize..range.to as usize],
-            None => &all,
+    /// Starts on a log that has lost a frame.
+    fn lose_frame(&mut self, nth: u8) {
+        let frames: Vec<Position> = self.folder.log.keys().copied().collect();
+        let frame = frames.get(usize::from(nth) % frames.len().max(1));
+        let Some(lost) = frame.and_then(|frame| self.folder.log.remove(frame)) else {
+            return;
         };
-        let mut keys = unit.sample_keys();
-        if keys.is_empty() {
-            keys = rows.iter().copied().map(key_of).collect();
+        let rows = lost.sections.into_iter().flat_map(|(_, rows)| rows);
+        self.gone.extend(rows);
+        self.restart_us();
+    }
+
+    /// Copies the folder while the process is stopped.
+    fn copy(&mut self) {
+        self.copy = Some((self.folder.clone(), self.rows));
+        self.restart_us();
+    }
+
+    /// Has the copy take the folder's place: what came since is in ClickHouse or gone.
+    fn bring_back(&mut self) {
+        let Some((folder, rows)) = self.copy.clone() else {
+            return;
+        };
+        self.server.state().finish_running();
+        self.folder = folder;
+        self.gone.extend(rows..self.rows);
+        self.restart_us();
+    }
+
+    fn keys_of(&self, rows: &[RowId]) -> Vec<RowKey> {
+        let state = self.server.state();
+        rows.iter().map(|row| state.key_of(*row)).collect()
+    }
+
+    /// How the rows of a unit are looked for.
+    fn sought(&self, unit: &Unit<Rows>) -> Sought {
+        let known = unit.known_keys();
+        if unit.range.is_some() {
+            let others = self.keys_of(&rows_beside(unit));
+            let sought = Sought::rows(self.keys_of(&rows_of(unit)), &others);
+            return match unit.in_doubt {
+                true => sought,
+                false => sought.into_block(),
+            };
         }
-        let delivery = Delivery {
-            lane: "live",
-            scope: "test",
-            insert_target: &unit.key.insert_target,
-            table: unit.key.table(),
-            month: unit.key.month,
-            token: &unit.token(&self.plan.salt().to_string()),
-            keys: &keys,
-            body: &Source {
-                rows: encoded(rows),
-                is_damaged: rows.iter().any(|row| self.damaged.contains(row)),
-            },
-            run: unit.run,
-            in_doubt: unit.in_doubt,
+        if !unit.in_doubt && !known.is_empty() {
+            return Sought::rows(known, &[]).into_block();
+        }
+        Sought::rows(self.keys_of(&rows_of(unit)), &[])
+    }
+
+    /// Delivers a unit, as a task of its own.
+    fn deliver(
+        &self,
+        unit: &Arc<Unit<Rows>>,
+        needs_proof: bool,
+    ) -> impl Future<Output = Settled> + Send + 'static {
+        let (unit, server) = (Arc::clone(unit), self.server.clone());
+        let token = unit.token(&self.plan.salt().to_string());
+        let stores = Arc::clone(&self.stores);
+        let rows = rows_of(&unit);
+        let sought = self.sought(&unit);
+        let body = Source {
+            rows: encoded(&rows),
+            is_damaged: rows.iter().any(|row| self.damaged.contains(row)),
         };
-        delivery.settle(&self.server).await
+        async move {
+            let (retries, _told) = Retries::new(1);
+            let delivery = Delivery {
+                id: 0,
+                retries: &retries,
+                lane: "live",
+                scope: "test",
+                insert_target: &unit.key.insert_target,
+                table: unit.key.table(),
+                month: unit.key.month,
+                token: &token,
+                sought,
+                body: &body,
+                run: unit.run,
+                in_doubt: unit.in_doubt,
+                answers: Answers::default(),
+                stores: &stores,
+                needs_proof,
+            };
+            let settled = delivery.settle(&server).await;
+            if matches!(settled, Settled::Stored) {
+                stores.count(&unit.key);
+            }
+            settled
+        }
     }
 
     fn judge(&mut self, id: UnitId, unit: &Unit<Rows>, settled: &Settled) {
@@ -205,6 +295,17 @@ impl World {
             Settled::Stored => self.plan.settled(id),
             Settled::Absent => self.plan.absent(id),
             Settled::Restarted => self.plan.restarted(id),
+            Settled::Parted => assert!(self.plan.parted(id)),
+            // Of tables that the model has none of.
+            Settled::Unknowable(error) => panic!("{error}"),
+            Settled::Unproven(_) => {
+                let can_halve = unit.halves().is_some();
+                if let Some(unit) = self.plan.take_apart(id, can_halve) {
+                    let delivered = self.deliver(&unit, true);
+                    self.unproven
+                        .spawn(async move { (id, unit, delivered.await) });
+                }
+            }
             Settled::Refused(_) | Settled::Lost(_) => {
                 if !self.plan.refused(id) {
                     let from = unit.range.map_or(0, |range| range.from) as usize;
@@ -223,13 +324,20 @@ impl World {
         self.remember();
         let mut settled = Vec::new();
         for (_, unit) in units.iter().take(sent) {
-            settled.push(self.deliver(unit).await);
+            settled.push(self.deliver(unit, false).await);
         }
         for ((id, unit), settled) in units.iter().zip(&settled).take(judged) {
             self.judge(*id, unit, settled);
         }
         if judged.min(sent) < units.len() {
             self.restart_us();
+        }
+        if !self.unproven.is_empty() {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        while let Some(ended) = self.unproven.try_join_next() {
+            let (id, unit, settled) = ended.unwrap();
+            self.judge(id, &unit, &settled);
         }
         !units.is_empty()
     }
@@ -246,23 +354,32 @@ impl World {
             Op::RestartUs => self.restart_us(),
             Op::Damage(row) => drop(self.damaged.insert(*row)),
             Op::LoseCheckpoint => {
-                // Cutting sections is beyond what can be found out without the checkpoint, and so
-                // is an insert that runs under a name nobody remembers.
-                if self.server.state().bad.is_empty() && self.damaged.is_empty() {
-                    self.server.state().finish_running();
-                    self.stored = None;
-                    self.restart_us();
-                }
+                // An insert that runs under a name nobody remembers is beyond what can be found out.
+                self.server.state().finish_running();
+                self.folder.stored = None;
+                self.restart_us();
             }
+            Op::LoseFrame(nth) => self.lose_frame(*nth),
+            Op::Copy => self.copy(),
+            Op::BringBack => self.bring_back(),
         }
         let low = self.plan.low();
-        assert!(self.stored.as_ref().is_none_or(|stored| stored.low <= low));
+        let stored = self.folder.stored.as_ref();
+        assert!(stored.is_none_or(|stored| stored.low <= low));
+    }
+
+    pub(super) fn end(&self) -> Position {
+        self.folder.end
     }
 
     pub(super) async fn drain(&mut self) {
         for _ in 0..10_000 {
+            if !self.unproven.is_empty() {
+                // What is stored meanwhile is the proof.
+                self.append(&[(0, 1, 0), (1, 1, 0), (2, 1, 0)]);
+            }
             let did_ship = self.ship(usize::MAX, usize::MAX, true).await;
-            if !did_ship && self.plan.is_idle() && self.plan.read_to() == self.end {
+            if !did_ship && self.plan.is_idle() && self.plan.read_to() == self.folder.end {
                 return;
             }
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! gather: waiting ──take──> in flight ──settled──> (gone)
 //!                              │  ▲
-//!                 refused: halves └─ absent: next attempt
+//!         refused, parted: halves └─ absent: next attempt
 //! ```
 //!
 //! Invariants:
@@ -30,6 +30,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use waiting::Waiting;
 
+/// Room for sections that wait for inserts in trouble, as a multiple of the room that there is otherwise: at
+/// a hundred commits a second they last for an hour and a half, and take some 150 MB.
+const BLOCKED_TIMES: usize = 8;
+
 /// Names a unit in flight, within one process.
 pub type UnitId = u64;
 
@@ -38,6 +42,8 @@ pub type UnitId = u64;
 pub struct Plan<S> {
     limits: Limits,
     salt: u32,
+    /// Tells this start from all others, also of copies of the folder, which have its salt.
+    start_mark: u32,
     waiting: BTreeMap<Key, Waiting<S>>,
     in_flight: BTreeMap<UnitId, Flight<S>>,
     /// Ranges of the last checkpoint whose sections have not all been read again.
@@ -49,6 +55,8 @@ pub struct Plan<S> {
     suspect_below: Position,
     next_id: UnitId,
     sections: usize,
+    /// Whether an insert was settled since one got into trouble.
+    settles: bool,
     is_changed: bool,
 }
 
@@ -68,10 +76,17 @@ pub struct Now {
 impl<S: Clone> Plan<S> {
     /// A lane without a checkpoint. Frames between `start` and `suspect_below` may have been
     /// shipped before the checkpoint was lost.
-    pub fn new(limits: Limits, salt: u32, start: Position, suspect_below: Position) -> Self {
+    pub fn new(
+        limits: Limits,
+        salt: u32,
+        start_mark: u32,
+        start: Position,
+        suspect_below: Position,
+    ) -> Self {
         Self {
             limits,
             salt,
+            start_mark,
             waiting: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             recovering: Vec::new(),
@@ -81,6 +96,7 @@ impl<S: Clone> Plan<S> {
             suspect_below,
             next_id: 0,
             sections: 0,
+            settles: false,
             is_changed: true,
         }
     }
@@ -90,9 +106,13 @@ impl<S: Clone> Plan<S> {
         self.read_to
     }
 
-    /// Whether there is room for more sections.
+    /// Whether there is room for more sections. What waits for an insert in trouble has room of its own as long
+    /// as others are stored, so that the log is read on; in an outage there is no use in that.
     pub fn has_room(&self) -> bool {
+        let all_max = self.limits.sections_max.saturating_mul(BLOCKED_TIMES);
+        let others = || self.sections.saturating_sub(self.blocked_sections());
         self.sections < self.limits.sections_max
+            || (self.settles && self.sections < all_max && others() < self.limits.sections_max)
     }
 
     /// Takes in the sections of the next frame, which ends at `end`.
@@ -146,7 +166,7 @@ impl<S> Plan<S> {
     /// Everything below is in ClickHouse.
     pub fn low(&self) -> Position {
         let waiting = self.waiting.values().filter_map(Waiting::first);
-        let flights = self.in_flight.values().filter_map(|it| it.unit.first());
+        let flights = self.in_flight.values().map(|it| it.unit.ends.first);
         let recovering = self.recovering.iter().map(|it| it.range.first);
         let places = waiting.chain(flights).chain(recovering);
         places

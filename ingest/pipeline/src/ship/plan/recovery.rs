@@ -4,7 +4,8 @@ use super::Plan;
 use crate::ship::checkpoint::{Checkpoint, Range};
 use crate::ship::limits::Limits;
 use crate::ship::section::Section;
-use crate::ship::unit::Unit;
+use crate::ship::unit::{Ends, Unit};
+use millrace_log::Position;
 
 /// An insert of the last checkpoint, and those of its sections that were read again.
 #[derive(Debug)]
@@ -14,8 +15,14 @@ pub(super) struct Recovering<S> {
 }
 
 impl<S: Clone> Plan<S> {
-    /// A lane that goes on.
-    pub fn restore(limits: Limits, checkpoint: Checkpoint) -> Self {
+    /// A lane that goes on with a log that was opened at `opened_at`. What waits below is asked for before
+    /// it is sent, an insert at a time: the folder may be a copy of one that has shipped it since.
+    pub fn restore(
+        limits: Limits,
+        checkpoint: Checkpoint,
+        start_mark: u32,
+        opened_at: Position,
+    ) -> Self {
         let recovering = checkpoint.in_flight.into_iter().map(|range| Recovering {
             range,
             sections: Vec::new(),
@@ -26,8 +33,9 @@ impl<S: Clone> Plan<S> {
             ..Self::new(
                 limits,
                 checkpoint.salt,
+                start_mark,
                 checkpoint.low,
-                checkpoint.suspect_below,
+                checkpoint.suspect_below.max(opened_at),
             )
         }
     }
@@ -35,16 +43,18 @@ impl<S: Clone> Plan<S> {
     /// What a restart needs to go on from here.
     pub fn checkpoint(&self) -> Checkpoint {
         let low = self.low();
-        let flights = self.in_flight.values().filter_map(|flight| {
+        let flights = self.in_flight.values().map(|flight| {
             let unit = &flight.unit;
-            Some(Range {
+            Range {
                 key: unit.key.clone(),
-                first: unit.first()?,
-                last: unit.last()?,
+                first: unit.ends.first,
+                last: unit.ends.last,
                 rows: unit.range,
+                start_mark: unit.start_mark,
                 attempt: unit.attempt,
+                is_suspect: unit.is_suspect,
                 run: unit.run,
-            })
+            }
         });
         let recovering = self.recovering.iter().map(|it| it.range.clone());
         let taken = self.taken.iter().filter(|(_, place)| place.frame >= low);
@@ -69,12 +79,16 @@ impl<S: Clone> Plan<S> {
                 tracing::error!(?range, "an insert's frames are gone from the log");
                 continue;
             }
+            let (first, last) = (range.first, range.last);
             self.add_flight(Unit {
                 key: range.key,
                 sections,
+                ends: Ends { first, last },
                 range: range.rows,
+                start_mark: range.start_mark,
                 attempt: range.attempt,
                 in_doubt: true,
+                is_suspect: range.is_suspect,
                 run: range.run,
                 is_part: range.rows.is_some(),
             });

@@ -20,7 +20,7 @@ struct Stand {
 impl Stand {
     fn new() -> Self {
         Self {
-            plan: Plan::new(Limits::of(Lane::Live), 0, START, START),
+            plan: Plan::new(Limits::of(Lane::Live), 0, 0, START, START),
             at: Duration::ZERO,
             end: START,
         }
@@ -36,6 +36,11 @@ impl Stand {
 
     /// A frame with a row of a month.
     fn row(&mut self, month: Month) {
+        self.rows(month, 1);
+    }
+
+    /// A frame with so many.
+    fn rows(&mut self, month: Month, rows: u32) {
         let frame = self.end;
         self.end.offset += 64;
         let key = Key {
@@ -44,7 +49,7 @@ impl Stand {
         };
         let section = Section {
             place: Place { frame, section: 0 },
-            rows: 1,
+            rows,
             row_bytes: 100,
             keys: Vec::new(),
             is_suspect: false,
@@ -65,6 +70,14 @@ impl Stand {
                 months.push(unit.key.month);
                 self.plan.settled(id);
             }
+        }
+    }
+
+    /// Sends what is due, all of which fails for what may be the rows or the server.
+    fn fail(&mut self) {
+        for (id, unit) in self.plan.launch(self.now(), None) {
+            let can_halve = unit.halves().is_some();
+            self.plan.take_apart(id, can_halve);
         }
     }
 
@@ -108,16 +121,79 @@ fn however_many_older_months_come_they_make_but_one_more_insert_a_second() {
                 inserts += stand.sent().len() as u32;
             }
         }
-        let by_age = months * (SECONDS / 15 + 1);
+        let by_age = months * (SECONDS / 5 + 1);
         assert!(
             inserts <= by_age + SECONDS + 8,
             "{months}: {inserts} inserts"
         );
         // No row waits for longer than before.
-        stand.pass(Duration::from_secs(15));
+        stand.pass(Duration::from_secs(5));
         stand.sent();
         assert_eq!(stand.plan.low(), stand.end, "{months}");
     }
+}
+
+#[test]
+fn inserts_in_trouble_keep_their_month_waiting_and_nobody_else() {
+    let mut stand = Stand::new();
+    let months = old_months(40);
+    let mut in_trouble = Vec::new();
+    // One month after the other cannot be stored: ten times as many as there are places.
+    for month in &months {
+        stand.row(*month);
+        stand.pass(Duration::from_secs(5));
+        let [(id, unit)] = &stand.plan.launch(stand.now(), None)[..] else {
+            panic!("{month:?} is not sent");
+        };
+        assert_eq!(unit.key.month, *month);
+        stand.plan.troubled(*id);
+        in_trouble.push(*id);
+    }
+    // All others are sent on.
+    for _ in 0..3 {
+        for month in months.iter().copied().chain([RECENT, Month(202_611)]) {
+            stand.row(month);
+        }
+        stand.pass(Duration::from_secs(5));
+        assert!(stand.plan.can_launch(stand.now()));
+        assert_eq!(stand.sent(), [RECENT, Month(202_611)]);
+        assert!(!stand.plan.can_launch(stand.now()));
+        assert_eq!(stand.plan.next_due(RECENT), None);
+    }
+    // What waited goes with the end of the trouble, as one insert.
+    for (id, month) in in_trouble.into_iter().zip(&months) {
+        stand.plan.settled(id);
+        assert_eq!(stand.sent(), [*month]);
+    }
+    assert_eq!(stand.plan.low(), stand.end);
+}
+
+#[test]
+fn the_log_is_read_on_while_much_waits_for_an_insert_in_trouble() {
+    let mut stand = Stand::new();
+    stand.plan.limits.sections_max = 10;
+    stand.row(RECENT);
+    stand.pass(Duration::from_secs(1));
+    let id = stand.plan.launch(stand.now(), None)[0].0;
+    for _ in 0..9 {
+        stand.row(RECENT);
+    }
+    assert!(!stand.plan.has_room());
+    stand.plan.troubled(id);
+    assert!(!stand.plan.has_room(), "as in an outage");
+    stand.row(Month(202_611));
+    assert_eq!(stand.sent(), [Month(202_611)]);
+    for _ in 0..69 {
+        assert!(stand.plan.has_room());
+        stand.row(RECENT);
+    }
+    stand.row(RECENT);
+    assert!(!stand.plan.has_room(), "memory has an end");
+    stand.plan.settled(id);
+    stand.pass(Duration::from_secs(1));
+    stand.sent();
+    assert!(stand.plan.has_room());
+    assert_eq!(stand.plan.low(), stand.end);
 }
 
 proptest! {
@@ -143,4 +219,56 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn an_outage_that_looks_like_bad_rows_takes_few_inserts_apart_however_long_it_is() {
+    let mut stand = Stand::new();
+    for _ in 0..20_000 {
+        for month in [RECENT, Month(202_611), Month(202_001)] {
+            stand.rows(month, 1_000);
+        }
+        stand.pass(Duration::from_secs(10));
+        stand.fail();
+    }
+    let ranges = stand.plan.checkpoint().in_flight.len();
+    assert!((64..150).contains(&ranges), "{ranges}");
+    assert!(
+        stand.plan.sections <= Limits::of(Lane::Live).sections_max || !stand.plan.has_room(),
+        "nothing was stored, so there is no more room than otherwise"
+    );
+}
+
+#[test]
+fn a_row_that_cannot_be_halved_keeps_its_month_waiting_for_nothing() {
+    let mut stand = Stand::new();
+    stand.row(RECENT);
+    stand.pass(Duration::from_secs(2));
+    let (id, _) = stand.plan.launch(stand.now(), None).remove(0);
+    stand.plan.troubled(id);
+    stand.row(RECENT);
+    stand.pass(Duration::from_secs(2));
+    assert_eq!(stand.sent(), [], "it may be halved yet");
+    let unit = stand.plan.take_apart(id, false).unwrap();
+    assert!(unit.in_doubt && unit.is_part);
+    assert_eq!(stand.sent(), [RECENT], "which proves what is wrong with it");
+}
+
+#[test]
+fn parts_far_from_those_in_trouble_are_tried_too() {
+    let mut stand = Stand::new();
+    stand.rows(RECENT, 100_000);
+    stand.pass(Duration::from_secs(2));
+    // The last 90 000 rows are bad: whatever is near a bad row is bad as well.
+    for _ in 0..200 {
+        for (id, unit) in stand.plan.launch(stand.now(), None) {
+            let to = unit.range.map_or(100_000, |range| range.to);
+            if to <= 10_000 {
+                return;
+            }
+            let can_halve = unit.halves().is_some();
+            stand.plan.take_apart(id, can_halve);
+        }
+    }
+    panic!("nothing was stored that proves what is wrong with the others");
 }

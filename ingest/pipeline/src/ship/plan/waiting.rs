@@ -3,10 +3,13 @@
 use super::{Now, Plan};
 use crate::ship::limits::Limits;
 use crate::ship::section::{Key, Place, Section};
-use crate::ship::unit::Unit;
+use crate::ship::unit::{Ends, Unit};
 use millrace_rows::Month;
 use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Suspects that are sent together: where some are there already, their insert is halved down to those.
+const SUSPECTS_MAX: usize = 256;
 
 /// A key whose rows are to be sent.
 pub(super) struct Due {
@@ -26,7 +29,9 @@ pub(super) struct Waiting<S> {
 impl<S: Clone> Plan<S> {
     /// When the next insert falls due by age; `None` when nothing waits.
     pub fn next_due(&self, recent: Month) -> Option<Duration> {
+        let blocked = self.blocked();
         let waiting = self.waiting.iter();
+        let waiting = waiting.filter(|(key, _)| !blocked.contains(key));
         let dues = waiting.filter_map(|(key, waiting)| self.due(key, waiting, recent));
         dues.min()
     }
@@ -43,7 +48,12 @@ impl<S: Clone> Plan<S> {
     /// The key to send next: full ones before aged ones, then the one that has waited longest.
     pub(super) fn most_due(&self, now: Now) -> Option<Due> {
         let pressed = !self.has_room() || now.is_draining;
-        let due = self.waiting.iter().filter_map(|(key, waiting)| {
+        let blocked = self.blocked();
+        let free = self
+            .waiting
+            .iter()
+            .filter(|(key, _)| !blocked.contains(key));
+        let due = free.filter_map(|(key, waiting)| {
             let since = waiting.since()?;
             let is_full = waiting.rows >= self.limits.rows_target
                 || waiting.row_bytes >= self.limits.bytes_target;
@@ -66,16 +76,20 @@ impl<S: Clone> Plan<S> {
         if waiting.sections.is_empty() {
             self.waiting.remove(key);
         }
-        if let Some(last) = sections.last() {
-            self.taken.insert(key.clone(), last.place);
-        }
-        let in_doubt = sections.iter().any(|section| section.is_suspect);
+        let Some(ends) = Ends::of(&sections) else {
+            return;
+        };
+        self.taken.insert(key.clone(), ends.last);
+        let is_suspect = sections.iter().any(|section| section.is_suspect);
         self.add_flight(Unit {
             key: key.clone(),
             sections,
+            ends,
             range: None,
+            start_mark: Some(self.start_mark),
             attempt: 0,
-            in_doubt,
+            in_doubt: is_suspect,
+            is_suspect,
             run: None,
             is_part: false,
         });
@@ -117,9 +131,12 @@ impl<S> Waiting<S> {
             let is_full = rows >= limits.rows_target || row_bytes >= limits.bytes_target;
             rows += u64::from(next.rows);
             row_bytes += next.row_bytes;
-            // A suspect is alone with its doubt.
-            let is_apart = next.is_suspect || taken.iter().any(|section| section.is_suspect);
-            let fits = Limits::fits(rows, row_bytes) && !is_apart && !is_full;
+            // Suspects are asked for together, and with nothing that need not be.
+            let is_apart = taken
+                .iter()
+                .any(|section| section.is_suspect != next.is_suspect);
+            let is_long = next.is_suspect && taken.len() >= SUSPECTS_MAX;
+            let fits = Limits::fits(rows, row_bytes) && !is_apart && !is_full && !is_long;
             if !taken.is_empty() && !fits {
                 break;
             }

@@ -11,6 +11,8 @@ use parquet::basic::{Compression, Type};
 use parquet::errors::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::schema::types::SchemaDescriptor;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A column of values.
@@ -28,6 +30,17 @@ pub(super) struct Leaf {
     pub(super) width: u64,
 }
 
+impl Leaf {
+    /// Values of a page that a batch of so many rows may have.
+    pub(super) fn batch_values(&self, page_values: u64, batch_rows: u64) -> u64 {
+        if self.is_repeated {
+            page_values
+        } else {
+            page_values.min(batch_rows)
+        }
+    }
+}
+
 /// The highest levels of a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Levels {
@@ -38,7 +51,8 @@ pub(super) struct Levels {
 /// What columns are read as.
 #[derive(Debug)]
 pub(super) struct Columns {
-    pub(super) levels: FieldLevels,
+    fields: Fields,
+    levels: FieldLevels,
     /// Whether the column copies its values.
     copies: Vec<bool>,
 }
@@ -55,7 +69,30 @@ impl Columns {
             .map(|field| viewed(field, schema, &mut copies, false))
             .collect();
         let levels = parquet_to_arrow_field_levels(schema, ProjectionMask::all(), Some(&fields))?;
-        Ok(Self { levels, copies })
+        Ok(Self {
+            fields,
+            levels,
+            copies,
+        })
+    }
+
+    /// How many there are at the top, each with what is below it.
+    pub(super) fn count(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// What some of these are read as.
+    pub(super) fn levels(
+        &self,
+        schema: &SchemaDescriptor,
+        columns: Range<usize>,
+    ) -> Result<Cow<'_, FieldLevels>> {
+        if columns == (0..self.count()) {
+            return Ok(Cow::Borrowed(&self.levels));
+        }
+        let mask = ProjectionMask::roots(schema, columns);
+        let levels = parquet_to_arrow_field_levels(schema, mask, Some(&self.fields))?;
+        Ok(Cow::Owned(levels))
     }
 
     /// The columns of a row group.

@@ -1,5 +1,6 @@
 //! Rows as JSON: bytes that nobody has annotated as text, and how long a row is before it is written.
 
+use super::times;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch};
 use arrow_json::writer::{LineDelimited, NullableEncoder, WriterBuilder};
@@ -126,19 +127,19 @@ fn views_bytes(views: &[u128]) -> u64 {
     escaped.fold(0, u64::saturating_add)
 }
 
-/// Writes bytes without an annotation as text where they are UTF-8, as files of many writers have texts so.
+/// Writes bytes without an annotation as text where they are UTF-8, as files of many writers have texts so; and times.
 #[derive(Debug)]
 struct Texts;
 
 impl EncoderFactory for Texts {
     fn make_default_encoder<'a>(
         &self,
-        _field: &'a FieldRef,
+        field: &'a FieldRef,
         array: &'a dyn Array,
         _options: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
         let Some(array) = array.as_binary_view_opt() else {
-            return Ok(None);
+            return times::encoder(field, array);
         };
         let nulls = array.nulls().cloned();
         Ok(Some(NullableEncoder::new(

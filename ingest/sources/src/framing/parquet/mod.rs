@@ -9,66 +9,63 @@
 //! |---|---|
 //! | `footer` | the description of the file, with `thrift`, the protocol that it is in |
 //! | `page` | pages, before they are unpacked |
-//! | `values` | what is in them, before it is decoded |
+//! | `values` | what is in them, before it is decoded, with `lengths`, those of texts |
 //! | `budget` | what the pages of all columns, and what is made of them for a batch, take at once |
 //! | `json` | rows, before they are written |
+//! | `parts` | columns that do not fit beside one another: some after the others |
 //!
 //! With them a file takes at most 512 MiB, whatever is in it, and far less usually. A row that is too long is a fault of its own;
 //! a page or a row that would take more makes the file one that cannot be read on. `columns` says what columns are
-//! read as, `pages` hands pages to the library, `rows` makes lines of what comes out.
+//! read as, `pages` hands pages to the library, `reader` reads a row group of them, `rows` makes lines of what comes out.
 
 mod budget;
 mod columns;
 mod footer;
 mod json;
+mod lengths;
 mod page;
 mod pages;
+mod parts;
+mod reader;
 mod rows;
 mod thrift;
+mod times;
 mod values;
 
 use crate::{FileError, Framing, Input, Position, Record, RecordError};
-use columns::Columns;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
-use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::metadata::ParquetStatisticsPolicy;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader};
+use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader};
+use parts::{LINES_BYTES_MAX, Lines, Parts, ROWS_MAX};
+use reader::{Reader, Reading, Source, Way};
 use rows::Rows;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Seek};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-/// About how much of a row group is in memory as rows.
-const BATCH_BYTES: u64 = 4 << 20;
-const BATCH_ROWS_MAX: u64 = 4_096;
-/// Of how many rows fewer a batch is tried again that took too much memory.
-const BATCH_STEP: u64 = 16;
-/// Bytes of a value of any column in memory, beside those of texts.
-const VALUE_BYTES: u64 = 20;
 /// Letters of a reason.
 const WHY_CHARS_MAX: usize = 300;
-/// Bytes of a row in columns of a fixed size.
-const FIXED_BYTES_MAX: u64 = 64 << 20;
+/// How often the columns of a row group are read in parts, at most: each time the dictionaries of all are unpacked.
+const PASSES_MAX: u32 = 512;
 
 /// The rows of a file.
 pub struct Parquet {
-    file: Arc<File>,
-    metadata: Arc<ParquetMetaData>,
-    columns: Columns,
+    source: Source,
     at: Position,
-    /// Rows of the row group that are still to come, those in `rows` included.
+    /// Rows of the row group that are still to come, those in `rows` and `parts` included.
     rows_left: u64,
     group: Option<Group>,
     rows: Rows,
+    parts: Parts,
 }
 
 /// The row group that is being read.
 struct Group {
-    batches: ParquetRecordBatchReader,
-    budget: Arc<budget::Budget>,
-    batch_rows: u64,
+    way: Way,
+    /// Reads all columns at once, where they fit beside one another.
+    reader: Option<Reader>,
+    /// Of columns in parts.
+    passes: u32,
 }
 
 impl Parquet {
@@ -96,119 +93,141 @@ impl Parquet {
                 .with_metadata_options(Some(options))
                 .parse_and_finish(&file)
         })?;
-        let columns = guarded(|| Columns::of(metadata.file_metadata().schema_descr()))?;
         let mut parquet = Self {
-            file: Arc::new(file),
-            metadata: Arc::new(metadata),
-            columns,
+            source: Source::new(file, metadata)?,
             at,
             rows_left: 0,
             group: None,
             rows: Rows::default(),
+            parts: Parts::default(),
         };
         parquet.go_to(at)?;
         Ok(parquet)
     }
 
-    /// Rows of a row group; none past the last.
-    fn row_count(&self, group: u64) -> Option<u64> {
-        let group = usize::try_from(group).ok()?;
-        let group = self.metadata.row_groups().get(group)?;
-        Some(group.num_rows().try_into().unwrap_or_default())
-    }
-
     fn go_to(&mut self, at: Position) -> Result<(), FileError> {
-        let before: Option<u64> = (0..at.offset).map(|group| self.row_count(group)).sum();
+        let groups = 0..at.offset;
+        let before: Option<u64> = groups.map(|group| self.source.row_count(group)).sum();
         let skipped = before.and_then(|before| at.ordinal.checked_sub(before));
         let skipped = skipped
             .ok_or(io::ErrorKind::UnexpectedEof)
             .map_err(io::Error::from)?;
-        self.open_group(skipped, BATCH_ROWS_MAX)
+        self.begin_group(skipped)
     }
 
-    /// Opens the row group that the position names, behind so many of its rows.
-    fn open_group(&mut self, skipped: u64, batch_rows_max: u64) -> Result<(), FileError> {
+    /// Begins the row group that the position names, behind so many of its rows.
+    fn begin_group(&mut self, skipped: u64) -> Result<(), FileError> {
         self.group = None;
-        let Some(count) = self.row_count(self.at.offset) else {
+        let Some(count) = self.source.row_count(self.at.offset) else {
             return Ok(());
         };
         self.rows_left = count
             .checked_sub(skipped)
             .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        let index = usize::try_from(self.at.offset).unwrap_or_default();
-        let leaves = self.columns.leaves(&self.metadata, index);
-        let leaves = leaves.filter(|leaves| !leaves.is_empty());
-        let leaves = leaves.ok_or_else(|| malformed("it has no columns"))?;
-        let bytes = self
-            .metadata
-            .row_groups()
-            .get(index)
-            .map_or(0, |group| group.total_byte_size());
-        let fixed_bytes: u64 = leaves.iter().map(|leaf| leaf.width + VALUE_BYTES).sum();
-        if fixed_bytes > FIXED_BYTES_MAX {
-            return Err(malformed(format!(
-                "a row has {} MiB in columns of a fixed size. Take out columns",
-                fixed_bytes >> 20
-            )));
-        }
-        let row_bytes = (bytes.unsigned_abs() / count.max(1)).saturating_add(fixed_bytes);
-        let batch_rows = (BATCH_BYTES / row_bytes.max(1)).clamp(1, batch_rows_max.max(1));
-        let budget = Arc::new(budget::Budget::new(leaves.len()));
-        let group = pages::Group {
-            file: Arc::clone(&self.file),
-            metadata: Arc::clone(&self.metadata),
-            index,
-            leaves,
+        let batch_rows = self.source.batch_rows(self.index())?;
+        self.go_on(Way {
             batch_rows,
-            budget: Arc::clone(&budget),
+            parts: 1,
+        })
+    }
+
+    fn index(&self) -> usize {
+        usize::try_from(self.at.offset).unwrap_or(usize::MAX)
+    }
+
+    /// Reads what is left of the row group in this way.
+    fn go_on(&mut self, way: Way) -> Result<(), FileError> {
+        let passes = self.group.as_ref().map_or(0, |group| group.passes);
+        let all = 0..self.source.column_count();
+        let reader = match way.parts {
+            1 => Some(self.reader(way, all, self.rows_left)?),
+            _ => None,
         };
-        let batches = guarded(|| {
-            ParquetRecordBatchReader::try_new_with_row_groups(
-                &self.columns.levels,
-                &group,
-                usize::try_from(batch_rows).unwrap_or(1),
-                selection(skipped, self.rows_left),
-            )
-        })?;
         self.group = Some(Group {
-            batches,
-            budget,
-            batch_rows,
+            way,
+            reader,
+            passes,
         });
         Ok(())
     }
 
+    /// Reads the next rows, of some columns.
+    fn reader(&self, way: Way, columns: Range<usize>, rows: u64) -> Result<Reader, FileError> {
+        let count = self.source.row_count(self.at.offset).unwrap_or_default();
+        let start = count.saturating_sub(self.rows_left);
+        self.source.reader(&Reading {
+            group: self.index(),
+            columns,
+            rows: start..start.saturating_add(rows),
+            batch_rows: way.batch_rows,
+            other_bytes: self.parts.bytes(),
+        })
+    }
+
     /// Reads on until there is a row to hand out; false at the end of the file.
     fn fill(&mut self) -> Result<bool, FileError> {
-        while !guarded(|| self.rows.write())? {
+        while !self.parts.has_line() && !guarded(|| self.rows.write())? {
             let Some(group) = &mut self.group else {
                 return Ok(false);
             };
-            group.budget.begin_batch();
-            match guarded(|| group.batches.next().transpose()) {
-                Ok(Some(batch)) => self.rows.take(batch),
-                Ok(None) if self.rows_left > 0 => {
-                    return Err(FileError::Malformed {
-                        offset: self.at.offset,
-                        message: "A row group has fewer rows than the file says.".to_owned(),
-                    });
+            let way = group.way;
+            if self.rows_left == 0 {
+                self.at.offset += 1;
+                self.begin_group(0)?;
+            } else if let Some(reader) = &mut group.reader {
+                match reader.next() {
+                    Ok(Some(batch)) => self.rows.take(batch),
+                    Ok(None) => return Err(too_few_rows()),
+                    Err(error) => {
+                        let smaller = reader.smaller(way, self.source.column_count());
+                        self.go_on(smaller.ok_or(error)?)?;
+                    }
                 }
-                Ok(None) => {
-                    self.at.offset += 1;
-                    self.open_group(0, BATCH_ROWS_MAX)?;
+            } else {
+                group.passes += 1;
+                if group.passes > PASSES_MAX {
+                    return Err(malformed(pages::TOO_MUCH));
                 }
-                Err(error) if group.batch_rows == 1 || !group.budget.is_exceeded() => {
-                    return Err(error);
-                }
-                Err(_) => {
-                    let fewer = group.batch_rows / BATCH_STEP;
-                    let count = self.row_count(self.at.offset).unwrap_or_default();
-                    self.open_group(count.saturating_sub(self.rows_left), fewer)?;
-                }
+                self.read_parts(way)?;
             }
         }
         Ok(true)
     }
+
+    /// Reads all parts of as many rows as there is room for; none of them if that took too much memory, and is tried again
+    /// in another way.
+    fn read_parts(&mut self, way: Way) -> Result<(), FileError> {
+        let columns = self.source.column_count();
+        let mut rows = self.rows_left.min(ROWS_MAX);
+        self.parts.clear();
+        for part in 0..way.parts {
+            let from = |part: usize| part * columns / way.parts.max(1);
+            let mut reader = self.reader(way, from(part)..from(part + 1), rows)?;
+            match read_lines(&mut reader, rows, LINES_BYTES_MAX / way.parts as u64) {
+                Ok(lines) => {
+                    rows = lines.rows();
+                    self.parts.push(lines);
+                }
+                Err(error) => {
+                    self.parts.clear();
+                    return self.go_on(reader.smaller(way, columns).ok_or(error)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads rows of a part until there are so many, or they have so many bytes.
+fn read_lines(reader: &mut Reader, rows: u64, bytes_max: u64) -> Result<Lines, FileError> {
+    let mut lines = Lines::default();
+    while lines.rows() < rows {
+        let batch = reader.next()?.ok_or_else(too_few_rows)?;
+        if !guarded(|| lines.take(&batch, bytes_max))? {
+            break;
+        }
+    }
+    Ok(lines)
 }
 
 impl Framing for Parquet {
@@ -222,7 +241,10 @@ impl Framing for Parquet {
         self.rows_left = self.rows_left.saturating_sub(1);
         let mut next = self.at;
         next.offset += u64::from(self.rows_left == 0);
-        let (raw, is_too_long) = self.rows.line();
+        let (raw, is_too_long) = match self.parts.has_line() {
+            true => self.parts.line(),
+            false => self.rows.line(),
+        };
         let fault = is_too_long.then(|| {
             let message = format!(
                 "The row is longer than {} MiB. Take out columns, or leave it out.",
@@ -239,14 +261,8 @@ impl Framing for Parquet {
     }
 }
 
-/// All rows but the first ones.
-fn selection(skipped: u64, left: u64) -> Option<RowSelection> {
-    let rows = |count| usize::try_from(count).unwrap_or(usize::MAX);
-    let parts = [
-        RowSelector::skip(rows(skipped)),
-        RowSelector::select(rows(left)),
-    ];
-    (skipped > 0).then(|| parts.to_vec().into())
+fn too_few_rows() -> FileError {
+    malformed("a row group of it has fewer rows than it says")
 }
 
 /// The reason may name columns, however long their names are.

@@ -12,8 +12,10 @@ use std::io::{self, Read};
 pub(super) const PAGE_BYTES_MAX: u64 = 128 << 20;
 const DATA_PAGE: i64 = 0;
 const DICTIONARY_PAGE: i64 = 2;
+const PLAIN_DICTIONARY: i64 = 2;
 const DELTA_LENGTH_BYTE_ARRAY: i64 = 6;
 const DELTA_BYTE_ARRAY: i64 = 7;
+const RLE_DICTIONARY: i64 = 8;
 /// Most that deflate makes of a byte.
 const DEFLATE_RATIO_MAX: u64 = 1_032;
 /// Most that LZ4 makes of a byte.
@@ -101,7 +103,8 @@ impl PageHeader {
         Ok(())
     }
 
-    /// Bytes of memory that the page takes, with what is made of it for one batch of `batch_rows`.
+    /// Bytes of memory that the page takes, with what is made of it for one batch of `batch_rows`, but for texts that are
+    /// put together anew: how long these are only the unpacked page says.
     pub(super) fn cost_bytes(&self, leaf: &Leaf, batch_rows: u64, dictionary_bytes: u64) -> u64 {
         let unpacked = match leaf.codec {
             Compression::UNCOMPRESSED => 0,
@@ -113,11 +116,6 @@ impl PageHeader {
         if self.is_dictionary() {
             return pages + self.values * (16 + leaf.width);
         }
-        let batch_values = if leaf.is_repeated {
-            self.values
-        } else {
-            self.values.min(batch_rows)
-        };
         let levels = if leaf.is_repeated {
             self.values * (8 + 16 + leaf.width)
         } else {
@@ -127,18 +125,26 @@ impl PageHeader {
             DELTA_LENGTH_BYTE_ARRAY | DELTA_BYTE_ARRAY => self.values * 8,
             _ => 0,
         };
-        // Each value may be as long as all that the page or the dictionary has of them, and what is copied grows by
-        // doubling: old and new lie beside each other.
         let copies = match self.encoding {
-            DELTA_BYTE_ARRAY => batch_values.saturating_mul(self.held_bytes()),
-            _ if leaf.copies => {
-                batch_values.saturating_mul(self.held_bytes().max(dictionary_bytes))
-            }
-            _ => 0,
+            _ if !leaf.copies => 0,
+            // Each value may be as long as all that the dictionary has of them.
+            PLAIN_DICTIONARY | RLE_DICTIONARY => leaf
+                .batch_values(self.values, batch_rows)
+                .saturating_mul(dictionary_bytes),
+            _ => self.held_bytes(),
         };
-        [levels, lengths, copies.saturating_mul(3)]
+        [levels, lengths, grown_bytes(copies)]
             .into_iter()
             .fold(pages, u64::saturating_add)
+    }
+
+    /// Bytes of these that are given back when the page is unpacked.
+    pub(super) fn passing_bytes(&self, leaf: &Leaf) -> u64 {
+        match leaf.codec {
+            Compression::UNCOMPRESSED => 0,
+            Compression::BROTLI(_) => self.packed_bytes + self.unpacked_bytes,
+            _ => self.packed_bytes,
+        }
     }
 
     /// Refuses a page of which more would be unpacked than its header says: some codecs go on to the end, however far
@@ -176,6 +182,11 @@ impl PageHeader {
         }
         Ok(())
     }
+}
+
+/// Bytes that copies take, which grow by doubling: old and new lie beside each other.
+pub(super) fn grown_bytes(copied_bytes: u64) -> u64 {
+    copied_bytes.saturating_mul(3)
 }
 
 /// How much comes out, up to one byte past the limit. What is damaged the library says.

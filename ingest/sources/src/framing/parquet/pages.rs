@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::columns::Leaf;
-use super::page::{PageHeader, refused};
+use super::page::{PageHeader, grown_bytes, refused};
 use super::values;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::RowGroups;
@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a header: of nearly all, and of any that is read.
 const HEADER_BYTES: [usize; 2] = [4 << 10, 1 << 20];
+
+pub(super) const TOO_MUCH: &str = "its columns take too much memory at once. Write it anew with smaller pages, or take out columns";
 
 /// A row group whose batches have so many rows.
 pub(super) struct Group {
@@ -50,7 +52,10 @@ impl Group {
         let pages = SerializedPageReader::new(Arc::new(chunk), about, self.num_rows(), None)?;
         Ok(Box::new(Pages {
             pages,
+            column,
             leaf: leaf.clone(),
+            batch_rows: self.batch_rows,
+            budget: Arc::clone(&self.budget),
         }))
     }
 }
@@ -156,8 +161,12 @@ impl ChunkReader for Chunk {
         let is_dictionary = header.is_dictionary();
         let dictionary_bytes = self.budget.dictionary_bytes(self.column);
         let bytes = header.cost_bytes(&self.leaf, self.batch_rows, dictionary_bytes);
-        if !self.budget.take(self.column, is_dictionary, bytes) {
-            return Err(refused("a row of it takes too much memory"));
+        let passing_bytes = header.passing_bytes(&self.leaf);
+        let is_room = self
+            .budget
+            .take(self.column, is_dictionary, bytes, passing_bytes);
+        if !is_room {
+            return Err(refused(TOO_MUCH));
         }
         let packed = self.read(start, length)?;
         if packed.len() < length {
@@ -171,7 +180,10 @@ impl ChunkReader for Chunk {
 /// Pages of a column whose values can be decoded.
 struct Pages {
     pages: SerializedPageReader<Chunk>,
+    column: usize,
     leaf: Leaf,
+    batch_rows: u64,
+    budget: Arc<Budget>,
 }
 
 impl Iterator for Pages {
@@ -184,9 +196,17 @@ impl Iterator for Pages {
 
 impl PageReader for Pages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
-        let page = self.pages.get_next_page()?;
-        page.map(|page| values::checked(page, &self.leaf))
-            .transpose()
+        let Some(page) = self.pages.get_next_page()? else {
+            return Ok(None);
+        };
+        let values = u64::from(page.num_values());
+        let batch_values = self.leaf.batch_values(values, self.batch_rows);
+        let checked = values::checked(page, &self.leaf, batch_values)?;
+        let made_bytes = grown_bytes(checked.copied_bytes);
+        if !self.budget.unpacked(self.column, made_bytes) {
+            return Err(refused(TOO_MUCH));
+        }
+        Ok(Some(checked.page))
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {

@@ -51,18 +51,9 @@ impl Rows {
             self.batch = None;
             return Ok(false);
         }
-        let mut rows = batch.slice(self.next, left);
-        while rows.num_rows() > 1 && json::bytes_max(&rows, Bound::Quick) > LINES_BYTES_MAX {
-            rows = rows.slice(0, (rows.num_rows() / STEP).max(1));
-        }
+        let rows = first(batch.slice(self.next, left), LINES_BYTES_MAX);
         self.next += rows.num_rows();
-        self.is_too_long = rows.num_rows() == 1
-            && json::bytes_max(&rows, Bound::Quick) > ROW_BYTES_MAX
-            && json::bytes_max(&rows, Bound::Close) > ROW_BYTES_MAX;
-        if self.is_too_long {
-            rows = rows.project(&small_columns(&rows))?;
-        }
-        json::write(&mut self.json, &rows)?;
+        self.is_too_long = write(&mut self.json, rows)?;
         Ok(true)
     }
 
@@ -74,6 +65,26 @@ impl Rows {
         let line = unread.get(..length).unwrap_or_default();
         (line, self.is_too_long)
     }
+}
+
+/// As many of the first rows as surely take no more bytes as lines; one if no more do.
+pub(super) fn first(mut rows: RecordBatch, bytes_max: u64) -> RecordBatch {
+    while rows.num_rows() > 1 && json::bytes_max(&rows, Bound::Quick) > bytes_max {
+        rows = rows.slice(0, (rows.num_rows() / STEP).max(1));
+    }
+    rows
+}
+
+/// Writes rows as lines; of one that is too long what is kept, and tells so.
+pub(super) fn write(json: &mut Vec<u8>, mut rows: RecordBatch) -> Result<bool, ArrowError> {
+    let is_too_long = rows.num_rows() == 1
+        && json::bytes_max(&rows, Bound::Quick) > ROW_BYTES_MAX
+        && json::bytes_max(&rows, Bound::Close) > ROW_BYTES_MAX;
+    if is_too_long {
+        rows = rows.project(&small_columns(&rows))?;
+    }
+    json::write(json, &rows)?;
+    Ok(is_too_long)
 }
 
 /// The columns of a row that say which it is, as they are short.

@@ -2,11 +2,11 @@
 //!
 //! Times of 96 bits (a day of the Julian calendar and nanoseconds of it) are clamped before they become microseconds, as beyond
 //! their range they would wrap into years that an event may have. The lengths of texts that are packed as differences say how
-//! many they are, whatever the page says.
+//! many they are, whatever the page says, and how long.
 
 use super::columns::{Leaf, Levels};
+use super::lengths::{lengths_end, texts_bytes};
 use super::page::refused;
-use super::thrift::Thrift;
 use bytes::Bytes;
 use parquet::basic::{Encoding, Type};
 use parquet::column::page::Page;
@@ -19,8 +19,16 @@ const DAY_MAX: u32 = 5_373_484;
 const DAY_BEYOND: u32 = 6_000_000;
 const NANOS_PER_DAY: u64 = 86_400_000_000_000;
 
-/// The page, its times within their range.
-pub(super) fn checked(mut page: Page, leaf: &Leaf) -> Result<Page> {
+/// A page that can be decoded.
+pub(super) struct Checked {
+    /// The page, its times within their range.
+    pub(super) page: Page,
+    /// Bytes of the texts of a batch that are put together anew.
+    pub(super) copied_bytes: u64,
+}
+
+/// Looks at the values of a page, of which a batch has at most so many.
+pub(super) fn checked(mut page: Page, leaf: &Leaf, batch_values: u64) -> Result<Checked> {
     let (buffer, start, encoding, count) = match &mut page {
         Page::DictionaryPage {
             buf, num_values, ..
@@ -54,18 +62,25 @@ pub(super) fn checked(mut page: Page, leaf: &Leaf) -> Result<Page> {
     if leaf.physical == Type::INT96 && encoding == Encoding::PLAIN {
         clamp_times(buffer, start);
     }
-    let sections = match encoding {
-        Encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
-        Encoding::DELTA_BYTE_ARRAY => 2,
-        _ => 0,
+    let lengths = buffer.get(start..).unwrap_or_default();
+    let count = u64::from(count);
+    let end = |lengths| {
+        let end = lengths_end(lengths, count);
+        end.ok_or_else(|| refused("a page of it has more lengths than values"))
     };
-    let mut rest = buffer.get(start..).unwrap_or_default();
-    for _ in 0..sections {
-        let end = lengths_end(rest, u64::from(count));
-        let end = end.ok_or_else(|| refused("a page of it has more lengths than values"))?;
-        rest = rest.get(end..).unwrap_or_default();
+    let mut copied_bytes = 0;
+    if matches!(
+        encoding,
+        Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY
+    ) {
+        let rest = lengths.get(end(lengths)?..).unwrap_or_default();
+        if encoding == Encoding::DELTA_BYTE_ARRAY {
+            end(rest)?;
+            let bytes = texts_bytes(lengths, rest, count, batch_values);
+            copied_bytes = bytes.ok_or_else(|| refused("a page of it is damaged"))?;
+        }
     }
-    Ok(page)
+    Ok(Checked { page, copied_bytes })
 }
 
 /// Where the values of a page of the first version begin: behind the levels, each with its length before it, or packed as
@@ -123,38 +138,6 @@ fn clamp_times(page: &mut Bytes, start: usize) {
     *page = clamped.into();
 }
 
-/// Where lengths end that are packed as differences, if they are no more than the page has values. (Encodings.md of Apache
-/// Parquet, `DELTA_BINARY_PACKED`: the sizes of a block and its parts, the count, the first; then blocks.)
-fn lengths_end(packed: &[u8], count_max: u64) -> Option<usize> {
-    let mut thrift = Thrift::new(packed);
-    let block = thrift.varint()?;
-    let parts = thrift.varint()?;
-    let count = thrift.varint()?;
-    thrift.number()?;
-    let part = block.checked_div(parts)?;
-    if count > count_max || part == 0 {
-        return None;
-    }
-    let mut at = thrift.read_bytes();
-    let mut left = count.saturating_sub(1);
-    while left > 0 {
-        let mut header = Thrift::new(packed.get(at..)?);
-        header.number()?;
-        at += header.read_bytes();
-        let widths = packed.get(at..)?.get(..usize::try_from(parts).ok()?)?;
-        at += widths.len();
-        for width in widths {
-            if left == 0 {
-                break;
-            }
-            let bytes = part.checked_mul(u64::from(*width))?.div_ceil(8);
-            at = at.checked_add(usize::try_from(bytes).ok()?)?;
-            left = left.saturating_sub(part);
-        }
-    }
-    Some(at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,20 +166,5 @@ mod tests {
             clamp_times(&mut page, 2);
             assert_eq!(page, [&b"xy"[..], &expected, &expected].concat());
         }
-    }
-
-    #[test]
-    fn lengths_end_where_their_blocks_do() {
-        // Blocks of 128 in 4 parts; 34 values: the first, then one part of 2 bits a value and one of none.
-        let packed = [
-            [0x80, 1, 4, 34, 0, 0, 2, 0, 0, 0].as_slice(),
-            &[0; 8],
-            b"abc",
-        ]
-        .concat();
-        assert_eq!(lengths_end(&packed, 34), Some(18));
-        assert_eq!(lengths_end(&packed, 33), None);
-        assert_eq!(lengths_end(&[0x80, 1, 0, 34, 0], 34), None);
-        assert_eq!(lengths_end(&[0x80, 1, 4, 1, 0], 1), Some(5));
     }
 }

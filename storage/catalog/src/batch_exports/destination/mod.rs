@@ -9,8 +9,10 @@
 //! |---|---|
 //! | `fields` | which fields each type has |
 //! | `value` | checks of their values |
+//! | `stores` | checks of names in object stores |
 
 mod fields;
+mod stores;
 mod value;
 
 pub use fields::{
@@ -25,6 +27,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
+
+/// The field of a folder of this server.
+const PATH: &str = "path";
 
 /// Where exports may go.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +60,8 @@ pub struct CheckedDestination {
     pub config: Value,
     /// The others, as they are sent to it.
     pub secrets: BTreeMap<String, String>,
+    /// As [`crate::BatchExport::files_at_root`].
+    pub files_at_root: bool,
 }
 
 impl CheckedDestination {
@@ -70,6 +77,7 @@ impl CheckedDestination {
         limits: &DestinationLimits<'_>,
     ) -> Result<Self, ChangeError> {
         let changed = changed(before.map(Kept::of), change, limits)?;
+        let files_at_root = before.is_some_and(|export| stays_at_root(export, &changed.kept));
         let mut secrets = match before {
             Some(export) => export.secrets(key).map_err(|_| sealed_otherwise())?,
             None => BTreeMap::new(),
@@ -81,14 +89,24 @@ impl CheckedDestination {
             kind: changed.kept.kind,
             config: Value::Object(changed.kept.config),
             secrets,
+            files_at_root,
         })
     }
 }
 
+/// Keeps files where they went before organizations had folders of their own, as long as the path is
+/// as it was.
+pub(super) fn stays_at_root(before: &exports::Model, after: &Kept) -> bool {
+    before.files_at_root
+        && before.destination_type == after.kind
+        && before.destination_config.get(PATH) == after.config.get(PATH)
+}
+
 /// Secrets were sealed with another key.
-pub(super) fn sealed_otherwise() -> ChangeError {
-    let detail = "The secrets were encrypted with another key; give them again.".to_owned();
-    blamed("destination__config", ("invalid_input", detail))
+fn sealed_otherwise() -> ChangeError {
+    let detail = "The secrets were encrypted with a key that this server does not have; give them \
+                  again, or ask the operator for the key.";
+    blamed("destination__config", ("invalid_input", detail.to_owned()))
 }
 
 /// What is kept of a destination. Its secrets are sealed.
@@ -131,10 +149,16 @@ pub(super) fn changed(
     };
     for field in fields(kind) {
         if let Some(value) = change.config.get(field.name) {
+            // A path of before may be one that is given to nobody any more.
+            let is_kept = field.name == PATH && before.config.get(PATH) == Some(value);
+            if is_kept && limits.export_root.is_some() {
+                continue;
+            }
             after.set(field, value, limits)?;
         }
     }
     after.check_complete()?;
+    stores::check(&before, &after).map_err(|(field, wrong)| blamed(&attr(field), wrong))?;
     after.check_given_again(&before)?;
     after.check_needs()?;
     after.check_format()?;
@@ -158,11 +182,7 @@ impl Changed {
             return Ok(());
         }
         let value = value::checked(field.kind, value, limits);
-        let value = value.map_err(|wrong| match field.kind {
-            // Formats are blamed on the destination, as existing clients know it.
-            FieldKind::Format => blamed("destination", wrong),
-            _ => field.blamed(wrong),
-        })?;
+        let value = value.map_err(|wrong| field.blamed(wrong))?;
         let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
         if is_blank && (field.is_required || field.is_secret) {
             let detail = "This field may not be blank.".to_owned();
@@ -228,9 +248,9 @@ impl Changed {
         }
         let detail = format!(
             "{format} is compressed by {}, or not at all.",
-            compressions.join(", ")
+            value::one_of(compressions)
         );
-        Err(blamed("destination", ("invalid_input", detail)))
+        Err(blamed(&attr("compression"), ("invalid_input", detail)))
     }
 
     /// Fields that go together are there together, whichever of them were given before.

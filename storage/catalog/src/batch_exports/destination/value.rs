@@ -34,7 +34,7 @@ pub(super) fn checked(
             if choices.contains(&text) {
                 return Ok(value.clone());
             }
-            Err(("invalid_choice", format!("Give {}.", choices.join(" or "))))
+            Err(("invalid_choice", format!("Give {}.", one_of(choices))))
         }
         // Which compression goes with which format is looked at when both are known.
         Kind::Compression => text(value).map(|text| json!(text)),
@@ -44,7 +44,7 @@ pub(super) fn checked(
             let names = FORMATS.map(|(format, _)| format);
             known
                 .then(|| json!(text))
-                .ok_or(("invalid_input", format!("Give {}.", names.join(", "))))
+                .ok_or(("invalid_input", format!("Give {}.", one_of(&names))))
         }
         Kind::Text => text(value).map(|text| json!(text)),
         _ => {
@@ -60,6 +60,14 @@ pub(super) fn checked(
             }
             Ok(json!(text))
         }
+    }
+}
+
+/// Alternatives in a sentence: `a, b or c`.
+pub(super) fn one_of(names: &[&str]) -> String {
+    match names {
+        [before @ .., last] if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        names => names.concat(),
     }
 }
 
@@ -170,27 +178,22 @@ fn reachable(host: &Host<&str>, limits: &DestinationLimits<'_>) -> Result<(), Wr
     ))
 }
 
-/// A path below the root; only its text is looked at, as links may change until it is used.
+/// A path below the organization's folder; only its text is looked at, as links may change until it
+/// is used.
 fn path(text: &str, limits: &DestinationLimits<'_>) -> Result<(), Wrong> {
-    let Some(root) = limits.export_root else {
+    if limits.export_root.is_none() {
         let detail = "This server exports to no files: its operator has not set export_root.";
         return Err(wrong(detail));
-    };
-    let path = Path::new(text);
-    let below = path.strip_prefix(root).or_else(|outside| {
-        // A path that is not absolute is below the root by itself.
-        if path.is_absolute() {
-            Err(outside)
-        } else {
-            Ok(path)
-        }
-    });
+    }
     let stays =
         |component: Component<'_>| matches!(component, Component::Normal(_) | Component::CurDir);
-    match below {
-        Ok(below) if below.components().all(stays) => Ok(()),
-        _ => Err(wrong("Give a path below the folder for exports.")),
+    if Path::new(text).components().all(stays) {
+        return Ok(());
     }
+    Err(wrong(
+        "Give a path below the organization's folder for exports, without a slash at its beginning \
+         and without \"..\".",
+    ))
 }
 
 /// Also looks where the key would send us.
@@ -328,6 +331,9 @@ mod tests {
             (Kind::HostPart, " a"),
             (Kind::Path, "/"),
             (Kind::Path, "/etc"),
+            (Kind::Path, "/exports"),
+            (Kind::Path, "/exports/a"),
+            (Kind::Path, "a/../../b"),
             (Kind::Path, "/exports2"),
             (Kind::Path, "/exports/../etc"),
             (Kind::Path, ".."),
@@ -340,7 +346,7 @@ mod tests {
             let wrong = checked(kind, &json!(text), &limits(true)).unwrap_err();
             assert_eq!(wrong.0, "invalid_input", "{kind:?} {text}");
         }
-        for text in ["/exports", "/exports/a", "a/b", "./a"] {
+        for text in ["a", "a/b", "./a", "{year}/a"] {
             checked(Kind::Path, &json!(text), &limits(false)).unwrap();
         }
         let nowhere = DestinationLimits {
@@ -348,6 +354,18 @@ mod tests {
             ..limits(true)
         };
         checked(Kind::Path, &json!("a"), &nowhere).unwrap_err();
+    }
+
+    #[test]
+    fn alternatives_are_told_as_a_sentence() {
+        for (names, expected) in [
+            (&[][..], ""),
+            (&["a"], "a"),
+            (&["a", "b"], "a or b"),
+            (&["a", "b", "c"], "a, b or c"),
+        ] {
+            assert_eq!(one_of(names), expected);
+        }
     }
 
     #[test]

@@ -10,9 +10,9 @@ use uuid::Uuid;
 const TEAM: TeamId = TeamId(1);
 
 /// User, device, time.
-type Use = (&'static str, &'static str, i64);
+pub type Use = (&'static str, &'static str, i64);
 
-fn told(kind: UpdateKind, (id, other, at): Use) -> PersonUpdate {
+pub fn told(kind: UpdateKind, (id, other, at): Use) -> PersonUpdate {
     PersonUpdate {
         team_id: TEAM,
         place: UpdatePlace {
@@ -39,6 +39,12 @@ fn told(kind: UpdateKind, (id, other, at): Use) -> PersonUpdate {
 
 fn identify(used: Use) -> PersonUpdate {
     told(UpdateKind::Identify, used)
+}
+
+/// An `$identify` without another id, or with its own in its place.
+fn named(user: &'static str, at: i64) -> PersonUpdate {
+    let other = if at % 2 == 0 { user } else { "" };
+    identify((user, other, at))
 }
 
 /// An event of an id, before or after anybody was identified.
@@ -90,8 +96,30 @@ type Shared = (
     &'static [&'static [&'static str]],
 );
 
-fn shared_devices() -> [Shared; 7] {
+/// Users whose ids are devices', too.
+fn users_as_devices() -> [Shared; 4] {
     [
+        (
+            "a user whose device is called as it is, and the next one on it",
+            vec![
+                seen("u1", 1),
+                named("u1", 2),
+                identify(("u2", "u1", 3)),
+                seen("u1", 4),
+            ],
+            &[&["u1"], &["u2"]],
+        ),
+        (
+            "users without devices that are taken for devices before",
+            vec![
+                identify(("u3", "u2", 1)),
+                identify(("u3", "d1", 2)),
+                named("u2", 3),
+                named("u2", 4),
+                seen("u2", 5),
+            ],
+            &[&["d1", "u3"], &["u2"]],
+        ),
         (
             "an id that is a user's and was taken for a device's",
             vec![
@@ -109,6 +137,11 @@ fn shared_devices() -> [Shared; 7] {
                 .to_vec(),
             &[&["a"], &["b"], &["c"], &["d"]],
         ),
+    ]
+}
+
+fn shared_devices() -> [Shared; 5] {
+    [
         (
             "two users of one device",
             vec![
@@ -164,7 +197,7 @@ fn shared_devices() -> [Shared; 7] {
 
 #[test]
 fn a_device_is_of_its_first_user_in_time_and_users_stay_apart() {
-    for (name, updates, expected) in shared_devices() {
+    for (name, updates, expected) in users_as_devices().into_iter().chain(shared_devices()) {
         let first = result(&world(&updates));
         for order in orders(&updates) {
             let mut world = world(&order);
@@ -245,6 +278,52 @@ fn a_device_that_goes_over_takes_along_what_is_its_own_and_nothing_else() {
     assert_eq!(person(&world, "erik"), person(&world, "bob"));
 }
 
+#[test]
+fn what_was_merged_for_good_goes_over_to_nobody() {
+    use UpdateKind::{Alias, Merge};
+    // Said of an id that the person has by `$identify`, of either of the two, by either of the events.
+    for kind in [Alias, Merge] {
+        for (id, other) in [
+            ("alice", "d1"),
+            ("d1", "alice"),
+            ("d1", "new"),
+            ("new", "d1"),
+        ] {
+            let updates = [
+                identify(("alice", "d1", 5)),
+                seen("d1", 6),
+                told(kind, (id, other, 7)),
+                identify(("erik", "d1", 1)),
+            ];
+            let world = world(&updates);
+            let case = format!("{kind:?} {id} {other}");
+            for id in ["d1", id, other] {
+                assert_eq!(person(&world, id), person_id(TEAM, "alice"), "{case}");
+            }
+            assert_eq!(person(&world, "erik"), person_id(TEAM, "erik"), "{case}");
+            // What it had of its own is the person's, once.
+            assert_eq!(world.known(TEAM.0, "d1").unwrap().identified, None);
+            let text = |id| {
+                let record = &world.persons[&(TEAM.0, person_id(TEAM, id))];
+                record.properties.registers.to_json()
+            };
+            assert_eq!(text("d1"), "{}", "{case}");
+            assert!(text("alice").contains("\"d1\":"), "{case}");
+            assert_eq!(world.tally.refused, 1, "{case}");
+        }
+    }
+    // A merge that is refused leaves things as they are.
+    let updates = [
+        identify(("alice", "d1", 5)),
+        named("bob", 6),
+        told(Alias, ("bob", "d1", 7)),
+        identify(("erik", "d1", 1)),
+    ];
+    let world = world(&updates);
+    assert_eq!(person(&world, "d1"), person(&world, "erik"));
+    assert_eq!(world.tally.refused, 1);
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Identify(Use),
@@ -254,10 +333,13 @@ enum Act {
 /// What an import makes up, and events of users and devices.
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let user = || prop::sample::select(vec!["u1", "u2", "u3", "both"]);
-    let device = || prop::sample::select(vec!["d1", "d2", "both"]);
+    let device = || prop::sample::select(vec!["d1", "d2", "both", ""]);
     let act = prop_oneof![
         (user(), device(), 0..9_i64).prop_map(Act::Identify),
-        (prop_oneof![user(), device()], 0..9_i64).prop_map(|(id, at)| Act::Seen(id, at)),
+        (user(), 0..9_i64).prop_map(|(user, at)| Act::Identify((user, user, at))),
+        (prop_oneof![user(), device()], 0..9_i64)
+            .prop_filter("an id", |(id, _)| !id.is_empty())
+            .prop_map(|(id, at)| Act::Seen(id, at)),
     ];
     prop::collection::vec(act, 0..24)
 }
@@ -286,6 +368,7 @@ proptest! {
             *earliest = (*earliest).min(used);
         }
         for (_, id) in world.ids.keys() {
+            prop_assert!(!id.is_empty());
             let device = first.get(id.as_str()).filter(|_| !users.contains(id.as_str()));
             let owner = device.map_or(id.as_str(), |(.., user)| user);
             prop_assert_eq!(person(&world, id), person_id(TEAM, owner), "{}", id);

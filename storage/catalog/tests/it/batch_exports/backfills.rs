@@ -1,12 +1,15 @@
 //! Backfills: asked for, planned, counted, cancelled.
 
-use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame};
+use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame, new_export};
 use crate::fixture::{ALL, NOW};
+use millrace_catalog::limits::OPEN_BACKFILLS_MAX;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BackfillRange, ChangeError, ExportLogFilter, NewRun, RunProgress, RunStatus,
+    ActivityScope, BackfillRange, BatchExport, BatchExportChange, ChangeError, DestinationChange,
+    ExportLogFilter, ExportModel, ExportTurns, NewRun, PageRequest, RunProgress, RunStatus,
     UtcTime,
 };
+use serde_json::json;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -18,7 +21,11 @@ on_both!(
     a_backfill_of_no_runs_is_complete_at_once_and_says_why,
     a_range_without_a_window_that_has_ended_says_so_at_once,
     cancelling_takes_the_open_runs_along,
+    a_backfill_exports_what_its_export_did_when_it_was_asked_for,
+    a_window_of_a_backfill_has_one_run_and_none_after_its_end,
+    a_run_of_a_cancelled_backfill_is_tried_again_alone,
     backfills_are_listed_newest_first_and_to_their_owner,
+    an_export_has_so_many_backfills_that_have_not_ended,
 );
 
 async fn ranges_that_are_none_are_refused(database: TestDatabase) {
@@ -75,6 +82,7 @@ fn ended(status: RunStatus) -> RunProgress {
         bytes_exported: Some(11),
         cursor: None,
         latest_error: None,
+        waits: false,
     }
 }
 
@@ -226,7 +234,7 @@ async fn a_range_without_a_window_that_has_ended_says_so_at_once(database: TestD
         assert!(message.contains(&next_end), "{message}");
         let line = last_line(&stand, export_id).await;
         assert!(line.contains(&message), "{line}");
-        let open = catalog.open_export_backfills().await.unwrap();
+        let open = stand.backfills_to_plan().await;
         assert!(open.iter().all(|open| open.backfill.id != backfill.id));
     }
 }
@@ -318,6 +326,95 @@ async fn cancelling_takes_the_open_runs_along(database: TestDatabase) {
     );
 }
 
+/// A backfill of a new export, and that export.
+async fn asked(stand: &Stand) -> (Uuid, Uuid) {
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let asked = catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    (asked.await.unwrap().id, export_id)
+}
+
+async fn a_backfill_exports_what_its_export_did_when_it_was_asked_for(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    let (id, export_id) = asked(&stand).await;
+    let query = ("SELECT event FROM events".to_owned(), json!([]));
+    let destination = DestinationChange {
+        config: json!({"include_events": ["only"]})
+            .as_object()
+            .cloned()
+            .unwrap(),
+        ..new_export().destination
+    };
+    let change = BatchExportChange {
+        interval: Some("day".to_owned()),
+        model: Some(ExportModel::Persons),
+        destination: Some(destination),
+        query: Some(Some(query)),
+        ..BatchExportChange::default()
+    };
+    let changed = catalog.update_batch_export(stand.writer(), export_id, change);
+    let changed = changed.await.unwrap().export;
+    let parts = |export: &BatchExport| {
+        let included = export.destination_config.get("include_events").cloned();
+        let query = export.hogql_query.clone();
+        (export.interval.clone(), export.model, query, included)
+    };
+    let as_asked = ("hour".to_owned(), ExportModel::Events, None, None);
+    assert_ne!(parts(&changed), as_asked);
+    let open = stand.backfills_to_plan().await;
+    assert_eq!(parts(&open[0].export), as_asked);
+    let window = (UtcTime(0), UtcTime(HOUR));
+    let begun = catalog.begin_backfill_run(id, window).await.unwrap();
+    let turns = ExportTurns::new(10);
+    let claimed = catalog.claim_export_run(Duration::from_secs(60), &turns);
+    let claimed = claimed.await.unwrap().unwrap();
+    assert_eq!(claimed.run.id, begun.unwrap().id);
+    assert_eq!(parts(&claimed.export), as_asked);
+}
+
+async fn a_window_of_a_backfill_has_one_run_and_none_after_its_end(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let (id, export_id) = asked(&stand).await;
+    let begin = async |number: i64| {
+        let window = (UtcTime(number * HOUR), UtcTime((number + 1) * HOUR));
+        let begun = catalog.begin_backfill_run(id, window).await.unwrap();
+        begun.is_some()
+    };
+    let begun = [
+        begin(1).await,
+        begin(1).await,
+        begin(0).await,
+        begin(2).await,
+    ];
+    assert_eq!(begun, [true, false, false, true]);
+    let cancelled = catalog.cancel_export_backfill(actor, place, export_id, id);
+    cancelled.await.unwrap();
+    assert!(!begin(3).await);
+}
+
+async fn a_run_of_a_cancelled_backfill_is_tried_again_alone(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let (id, export_id) = asked(&stand).await;
+    assert!(catalog.plan_export_backfill(id, 5).await.unwrap());
+    let window = (UtcTime(0), UtcTime(HOUR));
+    let run = catalog.begin_backfill_run(id, window).await.unwrap();
+    let run_id = run.unwrap().id;
+    let cancelled = catalog.cancel_export_backfill(actor, place, export_id, id);
+    let cancelled = cancelled.await.unwrap();
+    let again = catalog.retry_export_run(actor, place, export_id, run_id);
+    again.await.unwrap();
+    for status in [RunStatus::Running, RunStatus::Completed] {
+        record(&stand, run_id, status).await;
+        let seen = catalog.export_backfill(place, export_id, id).await;
+        assert_eq!(seen.unwrap().unwrap(), cancelled);
+        let open = stand.backfills_to_plan().await;
+        assert!(open.is_empty());
+    }
+}
+
 async fn backfills_are_listed_newest_first_and_to_their_owner(database: TestDatabase) {
     let stand = Stand::open(&database).await;
     let (fixture, catalog) = (&stand.fixture, &stand.fixture.catalog);
@@ -370,4 +467,26 @@ async fn backfills_are_listed_newest_first_and_to_their_owner(database: TestData
             .await;
         assert!(matches!(cancelled, Err(ChangeError::NotFound { .. })));
     }
+}
+
+async fn an_export_has_so_many_backfills_that_have_not_ended(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let export_id = stand.made().await.id;
+    let start = || catalog.start_export_backfill(actor, place, export_id, BackfillRange::default());
+    for _ in 0..OPEN_BACKFILLS_MAX {
+        start().await.unwrap();
+    }
+    let error = start().await.unwrap_err();
+    assert_eq!(blame(&error), (None, "invalid_input"));
+    assert!(error.to_string().contains("cancel one"), "{error}");
+    let page = PageRequest {
+        limit: 1,
+        offset: 0,
+    };
+    let open = catalog.list_export_backfills(place, export_id, page).await;
+    let open = open.unwrap().unwrap().rows.remove(0).id;
+    let cancelled = catalog.cancel_export_backfill(actor, place, export_id, open);
+    cancelled.await.unwrap();
+    start().await.unwrap();
 }

@@ -1,11 +1,12 @@
 //! Whose a run is: claims, what is recorded under them, and the lease of whoever leads.
 
-use super::{HOUR, Stand};
+use super::{COMMAND_LINE, HOUR, Stand, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::leases::EXPORTS_LEASE;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, ClaimedRun, NewRun, RunFilter, RunOutcome, RunProgress, RunStatus, UtcTime,
+    BackfillRange, ClaimedRun, ExportTurns, ExportWriter, NewRun, RunFilter, RunOutcome,
+    RunProgress, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -17,6 +18,8 @@ on_both!(
     runs_by_the_clock_go_before_those_of_backfills,
     a_run_that_failed_is_claimed_again_after_its_pause,
     ten_failed_runs_in_a_row_pause_an_export,
+    an_organization_has_its_share_of_the_runs_and_no_more,
+    organizations_take_turns_where_one_run_is_made_at_a_time,
 );
 
 /// Longer than a test.
@@ -30,6 +33,7 @@ fn told(status: RunStatus) -> RunProgress {
         bytes_exported: None,
         cursor: None,
         latest_error: None,
+        waits: false,
     }
 }
 
@@ -44,7 +48,12 @@ pub async fn begun(stand: &Stand, export_id: Uuid, backfill_id: Option<Uuid>, nu
 }
 
 pub async fn claim(stand: &Stand, time: Duration) -> Option<ClaimedRun> {
-    stand.fixture.catalog.claim_export_run(time).await.unwrap()
+    claim_in_turns(stand, time, &ExportTurns::new(10)).await
+}
+
+async fn claim_in_turns(stand: &Stand, time: Duration, turns: &ExportTurns) -> Option<ClaimedRun> {
+    let claimed = stand.fixture.catalog.claim_export_run(time, turns);
+    claimed.await.unwrap()
 }
 
 pub async fn record(stand: &Stand, claimed: &ClaimedRun, status: RunStatus) -> RunOutcome {
@@ -135,7 +144,7 @@ async fn runs_by_the_clock_go_before_those_of_backfills(database: TestDatabase) 
     begun(&stand, export_id, None, 0).await;
     let claimed = claim(&stand, LONG).await.unwrap();
     assert_eq!(claimed.run.backfill_id, None);
-    let open = catalog.open_export_backfills().await.unwrap();
+    let open = stand.backfills_to_plan().await;
     let [open] = open.as_slice() else {
         panic!("{open:?}");
     };
@@ -197,4 +206,97 @@ async fn ten_failed_runs_in_a_row_pause_an_export(database: TestDatabase) {
         .list_export_runs(place, export_id, filter, ALL)
         .await;
     assert_eq!(listed.unwrap().unwrap().count, 20);
+    stand.fixture.pass_micros(1);
+    let unpaused = catalog.unpause_batch_export(&stand.fixture.actor, place, export_id, false);
+    unpaused.await.unwrap();
+    for number in 0..10 {
+        begun(&stand, export_id, None, 20 + number).await;
+        let claimed = claim(&stand, LONG).await.unwrap();
+        let outcome = record(&stand, &claimed, RunStatus::Failed).await;
+        let is_last = number == 9;
+        assert_eq!(outcome == RunOutcome::Paused, is_last, "{number} since");
+    }
+}
+
+/// Windows by the clock of three exports here, and one of a backfill there.
+async fn hostile_and_other(stand: &Stand) {
+    for _ in 0..3 {
+        let export_id = stand.made().await.id;
+        for number in 0..3 {
+            begun(stand, export_id, None, number).await;
+        }
+    }
+    let catalog = &stand.fixture.catalog;
+    let there = ExportWriter {
+        actor: &COMMAND_LINE,
+        place: stand.foreign_place(),
+        ..stand.writer()
+    };
+    let made = catalog.create_batch_export(there, new_export());
+    let export_id = made.await.unwrap().export.id;
+    let asked = catalog.start_export_backfill(
+        &COMMAND_LINE,
+        stand.foreign_place(),
+        export_id,
+        BackfillRange::default(),
+    );
+    let backfill_id = asked.await.unwrap().id;
+    for number in 0..2 {
+        begun(stand, export_id, Some(backfill_id), number).await;
+    }
+}
+
+async fn an_organization_has_its_share_of_the_runs_and_no_more(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    hostile_and_other(&stand).await;
+    let (hostile, other) = (stand.fixture.organization_id, stand.fixture.foreign_id);
+    for (slots, share) in [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2)] {
+        assert_eq!(
+            ExportTurns::new(slots),
+            ExportTurns::new(2 * share),
+            "{slots}"
+        );
+    }
+    let mut turns = ExportTurns::new(4);
+    let mut claimed = Vec::new();
+    while let Some(run) = claim_in_turns(&stand, LONG, &turns).await {
+        turns.had(run.export.organization_id);
+        claimed.push(run);
+    }
+    let of = |id| {
+        claimed
+            .iter()
+            .filter(|run| run.export.organization_id == id)
+            .count()
+    };
+    assert_eq!(
+        (of(hostile), of(other)),
+        (2, 1),
+        "one export has one run at a time"
+    );
+    let others = claimed
+        .iter()
+        .find(|run| run.export.organization_id == other)
+        .unwrap();
+    record(&stand, others, RunStatus::Completed).await;
+    // The hostile ones go on for ever.
+    let next = claim_in_turns(&stand, LONG, &turns).await.unwrap();
+    assert_eq!(next.export.organization_id, other);
+    record(&stand, &next, RunStatus::Completed).await;
+    assert!(claim_in_turns(&stand, LONG, &turns).await.is_none());
+}
+
+async fn organizations_take_turns_where_one_run_is_made_at_a_time(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    hostile_and_other(&stand).await;
+    let (hostile, other) = (stand.fixture.organization_id, stand.fixture.foreign_id);
+    let mut turns = ExportTurns::new(1);
+    let mut made = Vec::new();
+    for _ in 0..6 {
+        let run = claim_in_turns(&stand, LONG, &turns).await.unwrap();
+        turns.had(run.export.organization_id);
+        record(&stand, &run, RunStatus::Completed).await;
+        made.push(run.export.organization_id);
+    }
+    assert_eq!(made, [hostile, other, hostile, other, hostile, hostile]);
 }

@@ -15,6 +15,7 @@ on_both!(
     no_name_leads_out_of_a_providers_domain,
     no_path_goes_on_with_the_servers_name,
     bad_destinations_are_blamed,
+    a_store_of_another_kind_has_its_own_names_for_buckets,
     a_secret_opens_with_its_key_only,
 );
 
@@ -58,7 +59,7 @@ pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
     [
         (
             DestinationType::S3,
-            json!({ "bucket_name": "b", "region": "r", "prefix": "p", "file_format": "Parquet",
+            json!({ "bucket_name": "bucket", "region": "r", "prefix": "p", "file_format": "Parquet",
                 "compression": "zstd", "endpoint_url": "https://s3.example.com",
                 "use_virtual_style_addressing": true, "max_file_size_mb": 100,
                 "encryption": "aws:kms", "kms_key_id": "k", "include_events": ["a"] }),
@@ -66,17 +67,17 @@ pub(super) fn all_types() -> [(DestinationType, Value, Value); 11] {
         ),
         (
             DestinationType::AzureBlob,
-            json!({ "container_name": "c", "prefix": "" }),
+            json!({ "container_name": "container", "prefix": "" }),
             json!({ "connection_string": "AccountName=a;AccountKey=s3cret" }),
         ),
         (
             DestinationType::Gcs,
-            json!({ "bucket_name": "b" }),
+            json!({ "bucket_name": "bucket" }),
             json!({ "service_account_key": SERVICE_ACCOUNT }),
         ),
         (
             DestinationType::FileSystem,
-            json!({ "path": "/exports/a" }),
+            json!({ "path": "exports/a" }),
             json!({}),
         ),
         (
@@ -167,7 +168,7 @@ async fn a_change_keeps_what_it_does_not_name(database: TestDatabase) {
     .await;
     let after = after.unwrap();
     let expected =
-        json!({ "bucket_name": "b", "region": "r", "prefix": "q", "compression": "gzip" });
+        json!({ "bucket_name": "bucket", "region": "r", "prefix": "q", "compression": "gzip" });
     assert_eq!(after.destination_config, expected);
     assert_eq!(after.destination_secrets, export.destination_secrets);
 
@@ -293,61 +294,64 @@ async fn no_path_goes_on_with_the_servers_name(database: TestDatabase) {
 }
 
 /// Fields that spoil a good S3 destination, whom to blame, and the code.
-fn bad_fields() -> [(Value, &'static str, &'static str); 11] {
+fn bad_fields() -> [(Value, &'static str, &'static str); 14] {
     [
-        (
-            json!({ "bucket_name": null }),
-            "destination__config__bucket_name",
-            "null",
-        ),
-        (
-            json!({ "region": " " }),
-            "destination__config__region",
-            "blank",
-        ),
+        (json!({ "bucket_name": null }), "bucket_name", "null"),
+        (json!({ "region": " " }), "region", "blank"),
         (
             json!({ "aws_access_key_id": "" }),
-            "destination__config__aws_access_key_id",
+            "aws_access_key_id",
             "blank",
         ),
-        (
-            json!({ "prefix": 4 }),
-            "destination__config__prefix",
-            "invalid_input",
-        ),
+        (json!({ "prefix": 4 }), "prefix", "invalid_input"),
         (
             json!({ "encryption": "rot13" }),
-            "destination__config__encryption",
+            "encryption",
             "invalid_choice",
         ),
         (
             json!({ "endpoint_url": "s3" }),
-            "destination__config__endpoint_url",
+            "endpoint_url",
             "invalid_input",
         ),
         (
             json!({ "include_events": "a" }),
-            "destination__config__include_events",
+            "include_events",
             "not_a_list",
         ),
         (
             json!({ "max_file_size_mb": 0 }),
-            "destination__config__max_file_size_mb",
+            "max_file_size_mb",
             "min_value",
         ),
         (
             json!({ "file_format": "XML" }),
-            "destination",
+            "file_format",
             "invalid_input",
         ),
         (
             json!({ "compression": "lz4" }),
-            "destination",
+            "compression",
             "invalid_input",
         ),
         (
             json!({ "file_format": "Arrow", "compression": "gzip" }),
-            "destination",
+            "compression",
+            "invalid_input",
+        ),
+        (
+            json!({ "bucket_name": "My_Bucket" }),
+            "bucket_name",
+            "invalid_input",
+        ),
+        (
+            json!({ "endpoint_url": "https://s3.example.com/?a=b" }),
+            "endpoint_url",
+            "invalid_input",
+        ),
+        (
+            json!({ "prefix": "a".repeat(925) }),
+            "prefix",
             "invalid_input",
         ),
     ]
@@ -360,7 +364,7 @@ async fn bad_destinations_are_blamed(database: TestDatabase) {
     for (bad, field, code) in table {
         let mut new = s3();
         new.config.extend(bad.as_object().unwrap().clone());
-        let expected = (Some(field.to_owned()), code);
+        let expected = (Some(format!("destination__config__{field}")), code);
         assert_eq!(
             blame(&made(&stand, new).await.unwrap_err()),
             expected,
@@ -371,6 +375,25 @@ async fn bad_destinations_are_blamed(database: TestDatabase) {
             .unwrap_err();
         assert_eq!(blame(&error), expected, "{bad}");
     }
+}
+
+async fn a_store_of_another_kind_has_its_own_names_for_buckets(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let elsewhere = json!({ "bucket_name": "My_Bucket", "endpoint_url": "https://s3.example.com" });
+    let mut new = s3();
+    new.config.extend(elsewhere.as_object().unwrap().clone());
+    let export = made(&stand, new).await.unwrap();
+    // At Amazon there is none of that name.
+    let secrets = json!({ "aws_access_key_id": "AKIA", "aws_secret_access_key": "s3cret" });
+    let mut change = json!({ "endpoint_url": null });
+    let fields = change.as_object_mut().unwrap();
+    fields.extend(secrets.as_object().unwrap().clone());
+    let error = changed(&stand, &export, None, change).await.unwrap_err();
+    let expected = Some("destination__config__bucket_name".to_owned());
+    assert_eq!(blame(&error), (expected, "invalid_input"));
+    changed(&stand, &export, None, json!({ "prefix": "q" }))
+        .await
+        .unwrap();
 }
 
 async fn a_secret_opens_with_its_key_only(database: TestDatabase) {

@@ -4,10 +4,14 @@ use super::{COMMAND_LINE, HOUR, Stand, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, ExportLogFilter, ExportWriter, NewBatchExport, RunStatus, UtcTime,
+    BackfillRange, BatchExportChange, ChangeError, ExportLogFilter, ExportWriter, NewBatchExport,
+    NewRun, RunStatus, UtcTime,
 };
 
-on_both!(exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so);
+on_both!(
+    exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so,
+    what_was_let_in_before_the_feature_went_changes_nothing_after_it,
+);
 
 async fn switch(stand: &Stand, on: &[&str], off: &[&str]) {
     let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
@@ -74,4 +78,50 @@ async fn exports_are_paused_with_the_feature_and_go_on_when_somebody_says_so(
     let unpaused = unpaused.await.unwrap();
     assert!(!unpaused.seen.export.paused);
     assert_eq!(unpaused.backfill.unwrap().start_at, Some(now));
+}
+
+fn is_missing<T>(outcome: &Result<T, ChangeError>) -> bool {
+    matches!(outcome, Err(ChangeError::FeatureMissing("data_pipelines")))
+}
+
+/// Whoever waits for the organization behind an operator who takes the feature away has been let in by the
+/// API: what the catalog sees then decides.
+async fn what_was_let_in_before_the_feature_went_changes_nothing_after_it(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor) = (&stand.fixture.catalog, &stand.fixture.actor);
+    let (place, id) = (stand.place(), stand.made().await.id);
+    let window = |hour| NewRun {
+        backfill_id: None,
+        data_interval_start: Some(UtcTime(NOW.0 + hour * HOUR)),
+        data_interval_end: UtcTime(NOW.0 + (hour + 1) * HOUR),
+    };
+    let ended = catalog.begin_export_run(id, window(0)).await.unwrap().id;
+    let cancelled = catalog.cancel_export_run(actor, place, id, ended);
+    cancelled.await.unwrap();
+    let open = catalog.begin_export_run(id, window(1)).await.unwrap().id;
+    switch(&stand, &[], &["data_pipelines"]).await;
+
+    let unpaused = BatchExportChange {
+        paused: Some(false),
+        ..BatchExportChange::default()
+    };
+    let range = BackfillRange::default();
+    assert!(is_missing(&stand.make(new_export()).await));
+    let changed = catalog.update_batch_export(stand.writer(), id, unpaused);
+    assert!(is_missing(&changed.await));
+    for with_backfill in [false, true] {
+        let unpaused = catalog.unpause_batch_export(actor, place, id, with_backfill);
+        assert!(is_missing(&unpaused.await));
+    }
+    let backfill = catalog.start_export_backfill(actor, place, id, range);
+    assert!(is_missing(&backfill.await));
+    let retried = catalog.retry_export_run(actor, place, id, ended);
+    assert!(is_missing(&retried.await));
+
+    // To end something takes no feature.
+    let paused = catalog.pause_batch_export(actor, place, id).await;
+    assert!(paused.unwrap().export.paused);
+    let cancelled = catalog.cancel_export_run(actor, place, id, open).await;
+    assert_eq!(cancelled.unwrap().status, RunStatus::Cancelled);
+    catalog.delete_batch_export(actor, place, id).await.unwrap();
 }

@@ -1,15 +1,19 @@
 //! What exports and their runs have to say.
 
-use super::Stand;
+use super::{Stand, UNCLAIMED};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{ExportLogFilter, LogLevel, NewExportLog, NewRun, PageRequest, UtcTime};
+use millrace_catalog::{
+    ExportLogFilter, LogLevel, NewExportLog, NewRun, PageRequest, RunProgress, RunStatus, UtcTime,
+};
+use std::time::Duration;
 use uuid::Uuid;
 
 on_both!(
     lines_are_filtered_and_listed_newest_first,
     people_leave_lines,
-    others_read_nothing
+    others_read_nothing,
+    of_what_is_too_long_the_beginning_is_kept,
 );
 
 fn line(level: LogLevel, message: &str) -> NewExportLog {
@@ -187,4 +191,37 @@ async fn others_read_nothing(database: TestDatabase) {
     let gone =
         catalog.write_export_logs(export_id, Uuid::now_v7(), vec![line(LogLevel::Info, "a")]);
     gone.await.unwrap_err();
+}
+
+/// As a destination may answer: lists have ten errors of each export.
+async fn of_what_is_too_long_the_beginning_is_kept(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    let (export_id, run_id) = talkative(&stand).await;
+    let long = "ü".repeat(1 << 20);
+    let lines = vec![line(LogLevel::Error, &long)];
+    let written = catalog.write_export_logs(export_id, run_id, lines);
+    written.await.unwrap();
+    let failed = RunProgress {
+        status: RunStatus::Failed,
+        records_completed: None,
+        records_total_count: None,
+        bytes_exported: None,
+        cursor: None,
+        latest_error: Some(long),
+        waits: false,
+    };
+    let recorded = catalog.record_export_run(run_id, UNCLAIMED, failed, Duration::ZERO);
+    recorded.await.unwrap();
+    let run = catalog.export_run(stand.place(), export_id, run_id).await;
+    let error = run.unwrap().unwrap().latest_error.unwrap();
+    let filter = ExportLogFilter {
+        search: Some("üü".to_owned()),
+        ..ExportLogFilter::default()
+    };
+    let lines = catalog.list_export_logs(stand.place(), export_id, &filter, ALL);
+    let lines = lines.await.unwrap().unwrap().rows;
+    let expected = format!("{}… (2097152 bytes)", "ü".repeat(2_048));
+    assert_eq!(error, expected);
+    assert_eq!(lines[0].message, expected);
 }

@@ -1,21 +1,26 @@
 //! Batch exports: records, pauses, runs, backfills and lines.
 
 mod access;
+mod backfill_turns;
 mod backfills;
 mod claims;
+mod deleted;
 mod destinations;
 mod features;
+mod folders;
 mod forgetting;
 mod logs;
+mod pauses;
 mod plan;
 mod records;
 mod runs;
 mod together;
+mod waits;
 
 use crate::fixture::Fixture;
 use millrace_catalog::{
-    Actor, BatchExport, ChangeError, DestinationChange, DestinationLimits, DestinationType,
-    ExportPlace, ExportWriter, NewBatchExport, SecretKey, testing,
+    Actor, BackfillTurns, BatchExport, ChangeError, DestinationChange, DestinationLimits,
+    DestinationType, ExportPlace, ExportWriter, NewBatchExport, OpenBackfill, SecretKey, testing,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -79,6 +84,23 @@ impl Stand {
     async fn made(&self) -> BatchExport {
         self.make(new_export()).await.unwrap()
     }
+
+    /// Backfills that have runs to be made, in turn.
+    async fn backfills_to_plan(&self) -> Vec<OpenBackfill> {
+        let (mut turns, mut found) = (BackfillTurns::default(), Vec::new());
+        loop {
+            let next = self.fixture.catalog.next_backfill_to_plan(&turns, &[]);
+            let Some(next) = next.await.unwrap() else {
+                return found;
+            };
+            let is_again = |known: &OpenBackfill| known.backfill.id == next.backfill.id;
+            if found.iter().any(is_again) {
+                return found;
+            }
+            turns.had(&next);
+            found.push(next);
+        }
+    }
 }
 
 fn destination(kind: DestinationType, config: Value) -> DestinationChange {
@@ -93,7 +115,7 @@ fn destination(kind: DestinationType, config: Value) -> DestinationChange {
 
 fn s3() -> DestinationChange {
     let config = json!({
-        "bucket_name": "b", "region": "r", "prefix": "p", "aws_access_key_id": "AKIA",
+        "bucket_name": "bucket", "region": "r", "prefix": "p", "aws_access_key_id": "AKIA",
         "aws_secret_access_key": "s3cret",
     });
     destination(DestinationType::S3, config)

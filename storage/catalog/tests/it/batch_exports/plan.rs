@@ -1,12 +1,12 @@
 //! Windows by the clock: which come next, and which are passed over.
 
 use super::claims::{LONG, claim, record};
-use super::{HOUR, Stand, new_export};
+use super::{COMMAND_LINE, HOUR, Stand, new_export};
 use crate::fixture::{ALL, NOW};
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    BackfillRange, BatchExportChange, BatchExportRun, NewBatchExport, RunFilter, RunOrder,
-    RunStatus, UtcTime,
+    BackfillRange, BatchExportChange, BatchExportRun, ExportWriter, NewBatchExport, NodeStarts,
+    Published, RunFilter, RunOrder, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -17,6 +17,10 @@ on_both!(
     windows_are_within_the_times_that_an_export_may_run,
     a_new_interval_leaves_no_gap,
     windows_that_end_during_a_pause_are_passed_over,
+    pauses_in_which_nothing_was_planned_are_passed_over_too,
+    a_start_that_is_moved_earlier_counts_from_then_on,
+    a_time_of_a_pause_that_a_customer_wrote_decides_nothing,
+    organizations_take_turns_with_the_exports_that_are_due,
     what_is_not_delivered_is_behind,
     there_is_work_while_something_is_due,
 );
@@ -175,6 +179,122 @@ async fn windows_that_end_during_a_pause_are_passed_over(database: TestDatabase)
     assert_eq!(plan(&stand, at(6, 0)).await, 1, "no window ended meanwhile");
 }
 
+/// As while a node that is away keeps the watermark where it is.
+async fn pauses_in_which_nothing_was_planned_are_passed_over_too(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let id = stand.made().await.id;
+    plan(&stand, at(1, 0)).await;
+    stand.fixture.pass_micros(2 * HOUR + HOUR / 2);
+    for _ in 0..2 {
+        catalog.pause_batch_export(actor, place, id).await.unwrap();
+        stand.fixture.pass_micros(2 * HOUR);
+        let unpaused = catalog.unpause_batch_export(actor, place, id, true);
+        let made_up_for = unpaused.await.unwrap().backfill.unwrap();
+        assert_eq!(
+            made_up_for.end_at.unwrap().0 - made_up_for.start_at.unwrap().0,
+            2 * HOUR
+        );
+        stand.fixture.pass_micros(HOUR);
+    }
+    // Paused from 2:30 to 4:30, and from 5:30 to 7:30.
+    plan(&stand, at(9, 0)).await;
+    assert_eq!(
+        windows(&stand, id).await,
+        [(0, 60), (60, 120), (240, 300), (420, 480), (480, 540)]
+    );
+}
+
+async fn a_start_that_is_moved_earlier_counts_from_then_on(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    for (start_at, expected) in [
+        (Some(at(3, 30)), (180, 240)),
+        (Some(at(0, 30)), (0, 60)),
+        (None, (0, 60)),
+    ] {
+        let new = NewBatchExport {
+            start_at: Some(at(900, 0)),
+            ..new_export()
+        };
+        let id = stand.make(new).await.unwrap().id;
+        plan(&stand, at(2, 0)).await;
+        assert_eq!(windows(&stand, id).await, []);
+        let earlier = BatchExportChange {
+            start_at: Some(start_at),
+            ..BatchExportChange::default()
+        };
+        let changed = catalog.update_batch_export(stand.writer(), id, earlier);
+        changed.await.unwrap();
+        plan(&stand, at(5, 0)).await;
+        assert_eq!(windows(&stand, id).await[0], expected, "{start_at:?}");
+        let export = catalog.batch_export(stand.place(), id).await;
+        let export = export.unwrap().unwrap().export;
+        assert_eq!(export.live_since, Some(at(0, 0)), "{start_at:?}");
+    }
+}
+
+async fn a_time_of_a_pause_that_a_customer_wrote_decides_nothing(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let (catalog, actor, place) = (&stand.fixture.catalog, &stand.fixture.actor, stand.place());
+    let written = [None, Some(at(0, 30)), Some(at(90_000, 0))];
+    let mut ids = Vec::new();
+    for _ in written {
+        ids.push(stand.made().await.id);
+    }
+    stand.fixture.pass_micros(HOUR + HOUR / 2);
+    for (id, written) in ids.iter().zip(written) {
+        catalog.pause_batch_export(actor, place, *id).await.unwrap();
+        let change = BatchExportChange {
+            last_paused_at: Some(written),
+            ..BatchExportChange::default()
+        };
+        let changed = catalog.update_batch_export(stand.writer(), *id, change);
+        changed.await.unwrap();
+    }
+    plan(&stand, at(4, 0)).await;
+    for id in &ids {
+        assert_eq!(windows(&stand, *id).await, [(0, 60)]);
+    }
+    stand.fixture.pass_micros(2 * HOUR);
+    for id in &ids {
+        let unpaused = catalog.unpause_batch_export(actor, place, *id, true);
+        let backfill = unpaused.await.unwrap().backfill.unwrap();
+        let paused = (backfill.start_at, backfill.end_at);
+        assert_eq!(paused, (Some(at(1, 30)), Some(at(3, 30))));
+    }
+    plan(&stand, at(4, 0)).await;
+    for id in &ids {
+        assert_eq!(windows(&stand, *id).await, [(0, 60), (180, 240)]);
+    }
+}
+
+async fn organizations_take_turns_with_the_exports_that_are_due(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let catalog = &stand.fixture.catalog;
+    // More than are planned at a time, and due for longer than the other one's.
+    for _ in 0..120 {
+        stand.made().await;
+    }
+    // From then on it is known when each has its next window.
+    assert_eq!(plan(&stand, at(0, 59)).await, 0);
+    assert_eq!(plan(&stand, at(0, 59)).await, 0);
+    stand.fixture.pass_micros(HOUR);
+    let writer = ExportWriter {
+        actor: &COMMAND_LINE,
+        place: stand.foreign_place(),
+        ..stand.writer()
+    };
+    let other = catalog.create_batch_export(writer, new_export()).await;
+    let other = other.unwrap().export.id;
+    assert_eq!(plan(&stand, at(0, 59)).await, 0);
+    assert_eq!(plan(&stand, at(2, 0)).await, 2 * 99 + 1);
+    let found = catalog.batch_export(stand.foreign_place(), other).await;
+    let found = found.unwrap().unwrap();
+    assert_eq!(found.export.runs_count, 1, "among the first");
+    assert_eq!(plan(&stand, at(2, 0)).await, 2 * 21);
+}
+
 async fn what_is_not_delivered_is_behind(database: TestDatabase) {
     let stand = Stand::open(&database).await;
     let catalog = &stand.fixture.catalog;
@@ -202,12 +322,14 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
     let stand = Stand::open(&database).await;
     let catalog = &stand.fixture.catalog;
     let work = async || catalog.has_export_work().await.unwrap();
+    let starts = NodeStarts::default();
     let pass = async |node: &str, until| {
-        let published = catalog.publish_watermark(node, Some(until)).await;
-        assert!(published.unwrap());
+        let published = catalog.publish_watermark(node, &starts, Some(until)).await;
+        assert_eq!(published.unwrap(), Published::Done);
     };
     for node in ["fast", "slow"] {
-        catalog.register_ingest_node(node, "host").await.unwrap();
+        let registered = catalog.register_ingest_node(node, "host", &starts);
+        registered.await.unwrap();
     }
     assert!(!work().await, "there is no export");
     let export_id = stand.made().await.id;
@@ -229,5 +351,6 @@ async fn there_is_work_while_something_is_due(database: TestDatabase) {
     let range = BackfillRange::default();
     let asked = catalog.start_export_backfill(actor, place, export_id, range);
     asked.await.unwrap();
-    assert!(work().await, "a backfill is open");
+    assert!(!work().await, "backfills are planned apart");
+    assert_eq!(stand.backfills_to_plan().await.len(), 1);
 }

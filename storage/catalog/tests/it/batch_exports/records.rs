@@ -4,8 +4,8 @@ use super::{COMMAND_LINE, HOUR, Stand, blame, destination, new_export, s3};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BatchExportChange, ChangeError, DestinationType, ExportModel, ExportPlace,
-    NewBatchExport, NewRun, PageRequest, UtcTime,
+    ActivityScope, BatchExportChange, CatalogLimits, ChangeError, DestinationType, ExportModel,
+    ExportPlace, NewBatchExport, NewRun, PageRequest, UtcTime,
 };
 use millrace_rows::TeamId;
 use serde_json::json;
@@ -20,6 +20,8 @@ on_both!(
     lists_are_in_pages_with_the_newest_runs,
     exports_go_with_their_project,
     entries_name_fields_and_never_their_values,
+    an_organization_has_so_many_exports_and_no_more,
+    a_configuration_has_a_limit_and_the_largest_field_is_blamed,
 );
 
 async fn what_is_given_changes_and_the_rest_stays(database: TestDatabase) {
@@ -423,4 +425,46 @@ async fn entries_name_fields_and_never_their_values(database: TestDatabase) {
         !text.contains("canary") && !text.contains("s3cret"),
         "{text}"
     );
+}
+
+async fn an_organization_has_so_many_exports_and_no_more(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let limits = CatalogLimits {
+        batch_exports_max: 2,
+        ..CatalogLimits::default()
+    };
+    let catalog = stand.fixture.catalog.clone().with_limits(limits);
+    let make = async || {
+        catalog
+            .create_batch_export(stand.writer(), new_export())
+            .await
+    };
+    let first = make().await.unwrap().export.id;
+    make().await.unwrap();
+    let error = make().await.unwrap_err();
+    assert_eq!(blame(&error), (None, "invalid_input"));
+    assert!(error.to_string().contains("batch_exports_max"), "{error}");
+    let deleted = catalog.delete_batch_export(&stand.fixture.actor, stand.place(), first);
+    deleted.await.unwrap();
+    make().await.unwrap();
+}
+
+async fn a_configuration_has_a_limit_and_the_largest_field_is_blamed(database: TestDatabase) {
+    let stand = Stand::open(&database).await;
+    let with = |names: usize| {
+        let names: Vec<String> = (0..names).map(|name| format!("{name:0>97}")).collect();
+        let mut new = new_export();
+        let list = json!(names);
+        new.destination
+            .config
+            .insert("include_events".to_owned(), list);
+        new
+    };
+    stand.make(with(600)).await.unwrap();
+    let error = stand.make(with(700)).await.unwrap_err();
+    let field = "destination__config__include_events".to_owned();
+    assert_eq!(blame(&error), (Some(field), "max_length"));
+    let mut query = with(550);
+    query.hogql_query = Some("x".repeat(20_000));
+    stand.make(query).await.unwrap_err();
 }

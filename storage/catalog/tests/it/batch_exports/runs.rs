@@ -4,8 +4,8 @@ use super::{COMMAND_LINE, HOUR, Stand, UNCLAIMED, blame};
 use crate::fixture::ALL;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    ActivityScope, BackfillRange, BatchExportRun, ChangeError, NewRun, PageRequest, RunFilter,
-    RunOrder, RunOutcome, RunProgress, RunStatus, UtcTime,
+    ActivityScope, BackfillRange, BatchExportRun, ChangeError, ExportTurns, NewRun, PageRequest,
+    RunFilter, RunOrder, RunOutcome, RunProgress, RunStatus, UtcTime,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -36,6 +36,7 @@ fn progress(status: RunStatus) -> RunProgress {
         bytes_exported: Some(11),
         cursor: Some("c".to_owned()),
         latest_error: Some("e".to_owned()),
+        waits: false,
     }
 }
 
@@ -255,13 +256,20 @@ async fn a_run_that_was_cancelled_is_not_made_by_two_at_a_time(database: TestDat
     let export_id = stand.made().await.id;
     let id = begun(&stand, export_id, 1).await.id;
     for (time, is_free) in [(Duration::ZERO, true), (Duration::from_secs(600), false)] {
-        let claimed = catalog.claim_export_run(time).await.unwrap().unwrap();
+        let claimed = catalog
+            .claim_export_run(time, &ExportTurns::new(10))
+            .await
+            .unwrap()
+            .unwrap();
         let cancelled = catalog.cancel_export_run(actor, place, export_id, id).await;
         assert_eq!(cancelled.unwrap().claim, None);
         let retried = catalog.retry_export_run(actor, place, export_id, id).await;
         assert_eq!(retried.unwrap().status, RunStatus::Starting);
         // Whoever makes it may not know yet.
-        let again = catalog.claim_export_run(Duration::ZERO).await.unwrap();
+        let again = catalog
+            .claim_export_run(Duration::ZERO, &ExportTurns::new(10))
+            .await
+            .unwrap();
         assert_eq!(again.is_some(), is_free);
         let again = again.map(|again| again.run.claim);
         assert_ne!(again, Some(claimed.run.claim));

@@ -1,11 +1,15 @@
 //! What events say of persons and groups, applied: by a model, and by what deserves a name.
 
+mod backlogs;
 mod devices;
+mod limits;
+mod merges;
 mod model;
+mod transactions;
 
 use crate::fixture::{Fixture, NOW};
 use millrace_catalog::testing::TestDatabase;
-use millrace_catalog::{Catalog, PersonProgress, PersonUpdate, TeamId, UpdatePlace};
+use millrace_catalog::{ApplyOptions, Catalog, PersonProgress, PersonUpdate, TeamId, UpdatePlace};
 use millrace_rows::{Micros, UpdateKind, person_id};
 use model::Model;
 use proptest::prelude::*;
@@ -58,7 +62,7 @@ async fn kept(catalog: &Catalog) -> (Ids, Groups) {
 }
 
 /// An update that says nothing yet.
-fn update(team_id: TeamId, number: i64) -> PersonUpdate {
+pub fn update(team_id: TeamId, number: i64) -> PersonUpdate {
     PersonUpdate {
         team_id,
         place: UpdatePlace {
@@ -83,7 +87,7 @@ fn update(team_id: TeamId, number: i64) -> PersonUpdate {
 async fn apply(catalog: &Catalog, updates: &[PersonUpdate]) -> millrace_catalog::Tally {
     let from = catalog.person_progress().await.unwrap();
     let applied = catalog
-        .apply_person_updates(&from, updates)
+        .apply_person_updates(&from, updates, ApplyOptions::default())
         .await
         .unwrap()
         .unwrap();
@@ -126,6 +130,10 @@ fn any_update() -> impl Strategy<Value = PersonUpdate> {
                 if distinct_id != other_id {
                     update.kind = kind;
                     update.other_id = other_id.to_owned();
+                } else if kind == UpdateKind::Identify {
+                    // It only names its user, with its own id as the other one or with none.
+                    update.kind = kind;
+                    update.other_id = if at % 2 == 0 { other_id } else { "" }.to_owned();
                 }
                 update.person_set = json!(set).to_string();
                 update.person_set_once = json!(once).to_string();
@@ -141,13 +149,17 @@ fn any_update() -> impl Strategy<Value = PersonUpdate> {
 }
 
 /// How a batch is applied.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Whole,
     /// Whoever applies it dies after so many microseconds; another looks where things are.
     Dies(u64),
     /// Somebody else was at it: it is tried again from where the last one began.
     Late,
+    /// A project gets a place of its own, and its updates come before or after those of the others.
+    Apart(i64),
+    /// Those that have one and nothing left have it no more.
+    Together,
 }
 
 fn any_way() -> impl Strategy<Value = (usize, Way)> {
@@ -155,6 +167,8 @@ fn any_way() -> impl Strategy<Value = (usize, Way)> {
         Just(Way::Whole),
         (0..4_000_u64).prop_map(Way::Dies),
         Just(Way::Late),
+        (1..3_i64).prop_map(Way::Apart),
+        Just(Way::Together),
     ];
     (1..12_usize, way)
 }
@@ -164,11 +178,17 @@ async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
     let teams = [fixture.team_id, fixture.foreign_team_id, TeamId(9_999)];
     let catalog = &fixture.catalog;
     let cases = prop::collection::vec(any_update(), 1..80);
-    let cases = (cases, prop::collection::vec(any_way(), 8));
+    let ids_max = prop::option::of(1..4_u64);
+    let cases = (cases, prop::collection::vec(any_way(), 8), ids_max);
     let mut runner = TestRunner::new(Config::with_cases(60));
     let model = RefCell::new(Model::default());
     let (case_number, number) = (Cell::new(0), Cell::new(0));
-    let outcome = runner.run(&cases, |(mut updates, ways)| {
+    let outcome = runner.run(&cases, |(mut updates, ways, merged_ids_max)| {
+        model.borrow_mut().merged_ids_max = merged_ids_max;
+        let options = ApplyOptions {
+            merged_ids_max,
+            ..ApplyOptions::default()
+        };
         case_number.set(case_number.get() + 1);
         let case_number = case_number.get();
         let mut before: Option<PersonUpdate> = None;
@@ -189,14 +209,16 @@ async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
             update.place = self::update(update.team_id, number.get()).place;
             // Persons of another case are others.
             update.distinct_id = format!("{case_number} {}", update.distinct_id);
-            update.other_id = format!("{case_number} {}", update.other_id);
+            if !update.other_id.is_empty() {
+                update.other_id = format!("{case_number} {}", update.other_id);
+            }
             if update.team_id != teams[2] {
                 model.borrow_mut().apply(update);
             }
             before = Some(update.clone());
         }
         tokio::task::block_in_place(|| {
-            Handle::current().block_on(drive(database.url(), catalog, &updates, &ways));
+            Handle::current().block_on(drive(database.url(), catalog, options, &updates, &ways));
         });
         let (ids, groups) =
             tokio::task::block_in_place(|| Handle::current().block_on(kept(catalog)));
@@ -208,36 +230,89 @@ async fn whatever_comes_the_result_is_the_models(database: TestDatabase) {
 }
 
 /// Applies updates in batches, each in some way, until all are.
-async fn drive(url: &str, catalog: &Catalog, updates: &[PersonUpdate], ways: &[(usize, Way)]) {
+async fn drive(
+    url: &str,
+    catalog: &Catalog,
+    options: ApplyOptions,
+    updates: &[PersonUpdate],
+    ways: &[(usize, Way)],
+) {
     let mut ways = ways.iter().cycle();
     let mut before: Option<(PersonProgress, Vec<PersonUpdate>)> = None;
     loop {
-        let from = catalog.person_progress().await.unwrap();
-        let left = updates.iter().filter(|update| update.place > from.place);
         let (size, way) = *ways.next().unwrap();
-        let batch: Vec<PersonUpdate> = left.take(size).cloned().collect();
+        if let Way::Apart(team) = way {
+            let from = catalog.person_progress().await.unwrap();
+            let teams = [TeamId(team), TeamId(9_999)];
+            let deferred = catalog.defer_persons(&from, &teams).await.unwrap();
+            let was_apart = from.backlogs.iter().any(|it| it.team_id == teams[0]);
+            assert_eq!(deferred, usize::from(!was_apart));
+        }
+        let from = catalog.person_progress().await.unwrap();
+        let (apart, others) = left(&from, updates);
+        if way == Way::Together && others.is_empty() {
+            together(catalog, &from, &apart).await;
+            continue;
+        }
+        let mut batch = if size % 2 == 0 { others } else { apart };
         if batch.is_empty() {
+            let (apart, others) = left(&from, updates);
+            batch = [others, apart].concat();
+        }
+        batch.truncate(size);
+        if batch.is_empty() {
+            together(catalog, &from, &[]).await;
             return;
         }
         if let (Way::Late, Some((from, batch))) = (way, &before) {
-            let late = catalog.apply_person_updates(from, batch).await.unwrap();
+            let late = catalog
+                .apply_person_updates(from, batch, options)
+                .await
+                .unwrap();
             assert_eq!(late, None);
         }
         if let Way::Dies(micros) = way {
             // With its connections, as of a process that is killed.
             let other = Catalog::open(url).await.unwrap();
-            let applying = other.apply_person_updates(&from, &batch);
+            let applying = other.apply_person_updates(&from, &batch, options);
             let _ = tokio::time::timeout(Duration::from_micros(micros), applying).await;
             other.close().await.unwrap();
             continue;
         }
-        let applied = catalog.apply_person_updates(&from, &batch).await.unwrap();
+        let applied = catalog
+            .apply_person_updates(&from, &batch, options)
+            .await
+            .unwrap();
         // One that died may have come to its end all the same.
         let Some(applied) = applied else { continue };
         assert_eq!(applied.count, batch.len());
         assert!(applied.progress.version > from.version);
         before = Some((from, batch));
     }
+}
+
+/// Updates that are not applied: of projects with a place of their own, and of the others.
+fn left(from: &PersonProgress, updates: &[PersonUpdate]) -> (Vec<PersonUpdate>, Vec<PersonUpdate>) {
+    let own = |update: &PersonUpdate| {
+        let mut backlogs = from.backlogs.iter();
+        backlogs.find(|backlog| backlog.team_id == update.team_id)
+    };
+    let left = updates.iter().filter(|update| {
+        let place = own(update).map_or(from.place, |backlog| backlog.place);
+        update.place > place
+    });
+    left.cloned().partition(|update| own(update).is_some())
+}
+
+/// Projects of which nothing is left have no place of their own any more.
+async fn together(catalog: &Catalog, from: &PersonProgress, left: &[PersonUpdate]) {
+    let teams = from.backlogs.iter().map(|backlog| backlog.team_id);
+    let has_more = |team: &TeamId| left.iter().any(|update| update.team_id == *team);
+    let teams: Vec<TeamId> = teams.filter(|team| !has_more(team)).collect();
+    let rejoining = catalog.rejoin_persons(from, &teams, NOW.into(), true);
+    rejoining.await.unwrap();
+    let now = catalog.person_progress().await.unwrap();
+    assert_eq!(now.backlogs.len(), from.backlogs.len() - teams.len());
 }
 
 async fn what_is_too_much_is_left_out(database: TestDatabase) {
@@ -337,7 +412,10 @@ async fn changes_are_read_page_by_page(database: TestDatabase) {
     assert_eq!(newest.len(), 5);
     for (version, passed) in [(progress.version, NOW), (1, Micros(1))] {
         catalog.note_persons_copied(version).await.unwrap();
-        catalog.note_persons_passed(passed.into()).await.unwrap();
+        catalog
+            .note_persons_passed(&progress, passed.into())
+            .await
+            .unwrap();
     }
     let noted = catalog.person_progress().await.unwrap();
     assert_eq!(

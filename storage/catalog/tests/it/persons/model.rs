@@ -41,6 +41,8 @@ struct Identified {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub persons: Vec<Person>,
+    /// Ids that a person may have to become part of another one.
+    pub merged_ids_max: Option<u64>,
     /// Ids that may go over to whoever identified them earlier.
     identified: BTreeMap<(i64, String), Identified>,
     groups: BTreeMap<(i64, String, String), (i64, Properties)>,
@@ -194,6 +196,9 @@ impl Model {
 
     /// Whoever identified an id first has it, if it is no user's.
     fn identify(&mut self, place: usize, update: &PersonUpdate) -> usize {
+        if ["", &update.distinct_id].contains(&update.other_id.as_str()) {
+            return place;
+        }
         let key = (update.team_id.0, update.other_id.clone());
         let stamp = (update.timestamp.0, update.uuid);
         let holder = self.find(key.0, &key.1);
@@ -227,9 +232,14 @@ impl Model {
         self.persons[place].ids.insert(update.distinct_id.clone());
         let Some(other) = other.filter(|other| *other != place) else {
             self.persons[place].ids.insert(update.other_id.clone());
+            self.keep(place, update);
             return place;
         };
         if self.persons[other].is_identified && update.kind != UpdateKind::Merge {
+            return place;
+        }
+        let ids = self.persons[other].ids.len() as u64;
+        if self.merged_ids_max.is_some_and(|max| ids > max) {
             return place;
         }
         let part = self.persons[other].clone();
@@ -238,7 +248,19 @@ impl Model {
         whole.is_identified |= part.is_identified;
         whole.own.merge(part.own);
         self.persons.remove(other);
-        place - usize::from(other < place)
+        let place = place - usize::from(other < place);
+        self.keep(place, update);
+        place
+    }
+
+    /// Both ids of a merge are the person's for good, with what they have of their own.
+    fn keep(&mut self, place: usize, update: &PersonUpdate) {
+        for id in [&update.distinct_id, &update.other_id] {
+            let first = self.identified.remove(&(update.team_id.0, id.clone()));
+            if let Some(first) = first {
+                self.persons[place].own.merge(first.own);
+            }
+        }
     }
 
     /// Each id with its person: id, whether it is named, when it was made, its properties.

@@ -5,11 +5,15 @@ use crate::fixture::Fixture;
 use crate::stand::actor;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Actor, ChangeError, Family, OrganizationChange, PluginFields, PluginSetting, PluginWriter,
+    Actor, ChangeError, Family, NewPlugin, OrganizationChange, PluginFields, PluginSetting,
+    PluginWriter,
 };
 use serde_json::json;
 
-on_both!(nobody_writes_who_was_shut_out_meanwhile,);
+on_both!(
+    nobody_writes_who_was_shut_out_meanwhile,
+    without_the_feature_no_view_makes_or_changes_a_destination_or_a_transformation,
+);
 
 /// What becomes of every kind of write; the last one only looks for a newer version.
 async fn outcomes(
@@ -93,4 +97,75 @@ async fn nobody_writes_who_was_shut_out_meanwhile(database: TestDatabase) {
             assert_eq!(code_of(&done.unwrap_err()), (None, "not_found"), "{what}");
         }
     }
+}
+
+async fn without_the_feature_no_view_makes_or_changes_a_destination_or_a_transformation(
+    database: TestDatabase,
+) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, organization_id) = (&fixture.catalog, fixture.organization_id);
+    let place = |family| PluginWriter {
+        is_operator: true,
+        ..writer(&fixture, family)
+    };
+    let can = |method: &str| PluginFields {
+        capabilities: Some(json!({ "methods": [method] })),
+        ..PluginFields::default()
+    };
+    let makes = |fields: PluginFields| NewPlugin {
+        fields,
+        ..NewPlugin::default()
+    };
+    let of_before = PluginFields {
+        is_global: Some(true),
+        ..can("onEvent")
+    };
+    let before = catalog.create_plugin(place(Family::Plugins), makes(of_before));
+    let before = before.await.unwrap().plugin.id;
+    let off = ["data_pipelines".to_owned()];
+    let taken = catalog.set_organization_features(&fixture.actor, organization_id, &[], &off);
+    taken.await.unwrap();
+    let is_refused = |done: Result<(), ChangeError>, case: &str| {
+        let refused = matches!(done, Err(ChangeError::FeatureMissing("data_pipelines")));
+        assert!(refused, "{case}: {done:?}");
+    };
+    for family in Family::ALL {
+        let harmless = create(place(family), &fixture, "Harmless");
+        if matches!(family, Family::Destinations | Family::Transformations) {
+            let done = catalog.create_plugin(place(family), named("A")).await;
+            is_refused(done.map(drop), family.segment());
+            continue;
+        }
+        let id = harmless.await.plugin.id;
+        for method in ["onEvent", "composeWebhook", "processEvent"] {
+            let case = format!("{} {method}", family.segment());
+            let made = catalog.create_plugin(place(family), makes(can(method)));
+            is_refused(made.await.map(drop), &format!("create {case}"));
+            let changed = catalog.update_plugin(place(family), id, can(method));
+            is_refused(changed.await.map(drop), &format!("update {case}"));
+            let upgraded = catalog.upgrade_plugin(place(family), id, can(method), None);
+            is_refused(upgraded.await.map(drop), &format!("upgrade {case}"));
+            let main = format!("export function {method}() {{}}");
+            let changes = files(&[("index.js", Some(&main))]);
+            let none = PluginFields::default();
+            let written = catalog.update_plugin_source(place(family), id, none, changes);
+            is_refused(written.await.map(drop), &format!("source {case}"));
+        }
+        let renamed = catalog.update_plugin(place(family), id, named("B").fields);
+        renamed.await.unwrap();
+    }
+    // What is there is ended still, and nothing else is done with it.
+    let everywhere = place(Family::Plugins);
+    let renamed = catalog.update_plugin(everywhere, before, named("B").fields);
+    is_refused(renamed.await.map(drop), "rename");
+    let tag = Some("2".to_owned());
+    let looked = catalog.set_plugin_latest_tag(everywhere, before, tag);
+    looked.await.unwrap();
+    let local = PluginFields {
+        is_global: Some(false),
+        ..PluginFields::default()
+    };
+    let withdrawn = catalog.update_plugin(everywhere, before, local).await;
+    assert!(!withdrawn.unwrap().plugin.is_global);
+    catalog.delete_plugin(everywhere, before).await.unwrap();
 }

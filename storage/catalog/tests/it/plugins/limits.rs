@@ -4,8 +4,8 @@ use super::{code_of, create, files, writer};
 use crate::fixture::Fixture;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{
-    Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX, PluginFields,
-    PluginRelease,
+    CatalogLimits, Family, FileChange, NewPlugin, PLUGIN_FILES_MAX, PLUGIN_SOURCE_BYTES_MAX,
+    PluginFields, PluginRelease,
 };
 use serde_json::{Value, json};
 
@@ -15,11 +15,70 @@ on_both!(
     a_manifest_is_held_to_the_rules_of_the_fields_it_sets,
     an_address_fits_into_its_index_or_is_refused,
     a_source_has_a_limit_in_all_and_deleting_is_never_refused,
+    a_source_counts_as_json_and_an_older_one_may_stay_as_large,
     what_cannot_be_kept_is_not_installed,
+    free_form_fields_have_a_limit_together,
+    an_organization_has_so_many_plugins_and_no_more,
 );
 
 const MIB: usize = 1024 * 1024;
 const LIST_BYTES_MAX: usize = 64 * 1024;
+
+async fn free_form_fields_have_a_limit_together(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let half = list(LIST_BYTES_MAX / 2);
+    let fields = |metrics: &Value| PluginFields {
+        metrics: Some(Some(metrics.clone())),
+        public_jobs: Some(Some(half.clone())),
+        ..PluginFields::default()
+    };
+    let more = list(LIST_BYTES_MAX / 2 + 1);
+    let new = |metrics| NewPlugin {
+        fields: fields(metrics),
+        ..NewPlugin::default()
+    };
+    let error = catalog.create_plugin(place, new(&more)).await.unwrap_err();
+    assert_eq!(code_of(&error), (Some("metrics".to_owned()), "max_length"));
+    let id = catalog
+        .create_plugin(place, new(&half))
+        .await
+        .unwrap()
+        .plugin
+        .id;
+    let error = catalog
+        .update_plugin(place, id, fields(&more))
+        .await
+        .unwrap_err();
+    assert_eq!(code_of(&error), (Some("metrics".to_owned()), "max_length"));
+    let less = list(LIST_BYTES_MAX / 4);
+    catalog
+        .update_plugin(place, id, fields(&less))
+        .await
+        .unwrap();
+}
+
+async fn an_organization_has_so_many_plugins_and_no_more(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let limits = CatalogLimits {
+        plugins_max: 2,
+        ..CatalogLimits::default()
+    };
+    let catalog = fixture.catalog.clone().with_limits(limits);
+    let place = writer(&fixture, Family::Plugins);
+    for _ in 0..2 {
+        catalog
+            .create_plugin(place, NewPlugin::default())
+            .await
+            .unwrap();
+    }
+    let error = catalog
+        .create_plugin(place, NewPlugin::default())
+        .await
+        .unwrap_err();
+    assert_eq!(code_of(&error), (None, "invalid_input"));
+    assert!(error.to_string().contains("plugins_max"), "{error}");
+}
 
 /// A list of one text, so many bytes as JSON.
 fn list(bytes: usize) -> Value {
@@ -71,12 +130,13 @@ fn fields(text: &str, value: &Value) -> [(&'static str, PluginFields); 5] {
 async fn fields_are_held_to_lengths_that_lists_can_bear(database: TestDatabase) {
     let fixture = Fixture::open(&database).await;
     let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
-    let id = create(place, &fixture, "A").await.plugin.id;
     let longest = "ü".repeat(LIST_BYTES_MAX / 2);
     for (name, fields) in fields(&longest, &list(LIST_BYTES_MAX)) {
+        let id = create(place, &fixture, name).await.plugin.id;
         let changed = catalog.update_plugin(place, id, fields).await;
         assert!(changed.is_ok(), "{name}: {changed:?}");
     }
+    let id = create(place, &fixture, "A").await.plugin.id;
     let longer = format!("{longest}x");
     for (name, fields) in fields(&longer, &list(LIST_BYTES_MAX + 1)) {
         let new = NewPlugin {
@@ -230,6 +290,33 @@ async fn a_source_has_a_limit_in_all_and_deleting_is_never_refused(database: Tes
     let many = (0..=PLUGIN_FILES_MAX).map(name).collect();
     let refused = catalog.update_plugin_source(place, id, none(), many);
     assert_eq!(code_of(&refused.await.unwrap_err()).1, "max_length");
+}
+
+async fn a_source_counts_as_json_and_an_older_one_may_stay_as_large(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, place) = (&fixture.catalog, writer(&fixture, Family::Plugins));
+    let id = create(place, &fixture, "A").await.plugin.id;
+    let none = PluginFields::default;
+    // Six bytes of JSON each.
+    let fits = "\u{1}".repeat((PLUGIN_SOURCE_BYTES_MAX - 1) / 6);
+    let more = format!("{fits}\u{1}");
+    let write = |text: &str| {
+        let changes = files(&[("a", Some(text))]);
+        catalog.update_plugin_source(place, id, none(), changes)
+    };
+    let error = write(&more).await.unwrap_err();
+    assert_eq!(code_of(&error), (Some("a".to_owned()), "max_length"));
+    write(&fits).await.unwrap();
+
+    // As sources were kept that counted by their own bytes.
+    let older = format!("UPDATE plugin_source_files SET source = '{more}{more}'");
+    database.execute(&older).await.unwrap();
+    let read = catalog.plugin_files(place.organization_id, Family::Plugins, id);
+    let read = read.await.unwrap().unwrap();
+    assert_eq!(read.files[0].1.len(), 2 * more.len());
+    let error = write(&format!("{more}{more}x")).await.unwrap_err();
+    assert_eq!(code_of(&error), (Some("a".to_owned()), "max_length"));
+    write(&format!("{more}{fits}xxxxxx")).await.unwrap();
 }
 
 async fn what_cannot_be_kept_is_not_installed(database: TestDatabase) {

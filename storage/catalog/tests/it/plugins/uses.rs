@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 on_both!(
     uses_make_plugins_not_unused,
     who_uses_a_plugin_goes_on_seeing_it,
+    an_organization_whose_global_plugins_others_use_is_not_deleted,
     a_secret_stays_one_whatever_becomes_of_the_schema,
     of_values_from_before_nobody_knows_which_are_secrets,
 );
@@ -79,6 +80,65 @@ async fn who_uses_a_plugin_goes_on_seeing_it(database: TestDatabase) {
     catalog.update_plugin(operator, id, local).await.unwrap();
     let seen = catalog.plugin(fixture.organization_id, Family::Plugins, id);
     assert_eq!(seen.await.unwrap().unwrap().organization_name, "Foreign");
+}
+
+async fn an_organization_whose_global_plugins_others_use_is_not_deleted(database: TestDatabase) {
+    let fixture = Fixture::open(&database).await;
+    let (catalog, foreign_id) = (&fixture.catalog, fixture.foreign_id);
+    let operator = PluginWriter {
+        is_operator: true,
+        ..foreign(&fixture)
+    };
+    let global = |name: &str| {
+        let mut new = named(name);
+        new.fields.is_global = Some(true);
+        new
+    };
+    let unused = catalog.create_plugin(operator, global("Unused")).await;
+    let mut shared = Vec::new();
+    for name in ["A", "B", "C", "D"] {
+        let made = catalog.create_plugin(operator, global(name)).await.unwrap();
+        let id = made.plugin.id;
+        for (place, team_id) in [
+            (writer(&fixture, Family::Plugins), fixture.team_id),
+            (foreign(&fixture), fixture.foreign_team_id),
+        ] {
+            let set = catalog.set_plugin_use(place, id, team_id, setting(ENABLED));
+            set.await.unwrap();
+        }
+        shared.push(id);
+    }
+    // Whoever asks, the operator as well.
+    let refused = catalog.delete_organization(operator.actor, foreign_id);
+    let refused = refused.await.unwrap_err();
+    assert_eq!(code_of(&refused), (None, "invalid_input"));
+    let said = refused.to_string();
+    for needle in ["use 4 global plugins", "(A)", "(C), …", "is_global"] {
+        assert!(said.contains(needle), "{said}");
+    }
+    let place = writer(&fixture, Family::Plugins);
+    let uses = || async {
+        let page = catalog.list_plugins(fixture.organization_id, Family::Plugins, ALL);
+        page.await.unwrap().count
+    };
+    assert_eq!(uses().await, 5);
+    let local = PluginFields {
+        is_global: Some(false),
+        ..PluginFields::default()
+    };
+    for id in shared {
+        let still = catalog.delete_organization(operator.actor, foreign_id);
+        assert_eq!(code_of(&still.await.unwrap_err()), (None, "invalid_input"));
+        let withdrawn = catalog.update_plugin(operator, id, local.clone()).await;
+        assert!(!withdrawn.unwrap().plugin.is_global);
+    }
+    assert!(unused.unwrap().plugin.is_global, "nobody else uses it");
+    let deleted = catalog.delete_organization(operator.actor, foreign_id);
+    deleted.await.unwrap();
+    assert_eq!(uses().await, 0);
+    create(place, &fixture, "Own").await;
+    let own = catalog.delete_organization(&fixture.actor, fixture.organization_id);
+    own.await.unwrap();
 }
 
 /// What is shown of the one plugin in use.

@@ -1,4 +1,6 @@
-//! A folder of this server, below the one that its operator gave for exports.
+//! A folder of this server, below the one that its operator gave for exports and, in that, the one
+//! of the export's organization: neither can one put files where another has its own, nor does
+//! what goes wrong in one tell of those of others.
 //!
 //! Every path is opened from a handle of that folder, one name after the other, and the system is
 //! asked to follow no link and to leave it nowhere; so what customers name, and what somebody puts
@@ -37,9 +39,12 @@ pub(super) fn open(config: &FilesConfig<'_>) -> Result<(Arc<dyn Store>, String),
     };
     let settings: FolderSettings = read(config.config)?;
     let path = Path::new(&settings.path);
-    // A path that is not absolute is below the root by itself.
-    let below = path.strip_prefix(root).unwrap_or(path);
-    let mut parts = Vec::new();
+    let (below, own) = match root.files_of {
+        Some(organization_id) => (path, Some(organization_id.to_string())),
+        // A path that is not absolute is below the root by itself.
+        None => (path.strip_prefix(root.path).unwrap_or(path), None),
+    };
+    let mut parts: Vec<String> = own.into_iter().collect();
     for component in below.components() {
         match component {
             Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
@@ -50,7 +55,9 @@ pub(super) fn open(config: &FilesConfig<'_>) -> Result<(Arc<dyn Store>, String),
             }
         }
     }
-    let store = Arc::new(Folder { root: root.into() });
+    let store = Arc::new(Folder {
+        root: root.path.into(),
+    });
     Ok((store, parts.join("/")))
 }
 

@@ -3,9 +3,10 @@
 
 use crate::error::ExportError;
 use millrace_dial::DialError;
-use millrace_objects::{Meaning, in_chain, status};
+use millrace_objects::{Meaning, code, in_chain, status};
 use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};
+use std::io::ErrorKind;
 
 /// What is blamed, by the names that customers know it by.
 #[derive(Clone, Debug)]
@@ -56,7 +57,9 @@ impl Blame {
             }
             Meaning::Absent | Meaning::Other => match status(error) {
                 Some(status) => {
-                    format!("{service} refused a request ({status}). Check the settings.")
+                    let word = known_word(error).map(|word| format!(" {word}"));
+                    let word = word.unwrap_or_default();
+                    format!("{service} refused a request ({status}{word}). Check the settings.")
                 }
                 None => {
                     let message = format!("{service} did not answer as it should.");
@@ -72,7 +75,10 @@ impl Blame {
             Some(DialError::NoAddress) => {
                 format!("The server's name leads to no address that can be used. Check {place}.")
             }
-            Some(DialError::Connect(_)) => format!("No connection could be made to {service}."),
+            Some(DialError::Connect(kind)) => {
+                let why = why_unconnected(*kind);
+                format!("No connection could be made to {service}: {why}. Check {place}.")
+            }
             Some(DialError::TimedOut) => format!("{service} did not answer in time."),
             None if error.kind() == HttpErrorKind::Decode => {
                 format!("{service} did not answer as it should.")
@@ -80,6 +86,49 @@ impl Blame {
             None => format!("The connection to {service} broke."),
         };
         ExportError::retry(message)
+    }
+}
+
+/// Words of S3, Azure and Google for what is wrong with a request. Of what a server says only these are repeated.
+const KNOWN_WORDS: [&str; 24] = [
+    "AccessControlListNotSupported",
+    "AccountIsDisabled",
+    "BadRequest",
+    "ConditionalRequestConflict",
+    "EntityTooLarge",
+    "EntityTooSmall",
+    "InvalidArgument",
+    "InvalidEncryptionAlgorithmError",
+    "InvalidObjectState",
+    "InvalidPart",
+    "InvalidRequest",
+    "InvalidStorageClass",
+    "InvalidURI",
+    "KeyTooLongError",
+    "MalformedXML",
+    "MethodNotAllowed",
+    "MissingContentLength",
+    "MissingSecurityHeader",
+    "NotImplemented",
+    "PreconditionFailed",
+    "QuotaExceeded",
+    "RequestTimeTooSkewed",
+    "TooManyBuckets",
+    "UnsupportedHeader",
+];
+
+fn known_word(error: &Error) -> Option<&'static str> {
+    let said = code(error)?;
+    KNOWN_WORDS.into_iter().find(|word| *word == said)
+}
+
+/// Why there is no connection, for people.
+fn why_unconnected(kind: ErrorKind) -> String {
+    match kind {
+        // So a handshake ends that does not come to one.
+        ErrorKind::InvalidData => "its certificate is not trusted, or it speaks no TLS".to_owned(),
+        ErrorKind::Other => "for no reason that is known".to_owned(),
+        kind => kind.to_string(),
     }
 }
 

@@ -85,8 +85,7 @@ impl InsertDelivery {
         let inserted = self.arriving.session.client.execute_typed(&insert, &typed);
         let inserted = within(server, server.limits.stall, inserted).await?;
         if inserted != rows as u64 {
-            let message = format!("{inserted} rows arrived of {rows} that were sent.");
-            return Err(ExportError::retry(message));
+            return Err(ExportError::rows_missing(inserted, rows as u64));
         }
         self.inserted += inserted;
         self.arriving.bytes += self.values_bytes as u64;

@@ -2,7 +2,7 @@
 
 use super::Stand;
 use millrace_catalog::{
-    BatchExportBackfill, BatchExportRun, ExportLogFilter, PageRequest, RunStatus,
+    BatchExportBackfill, BatchExportRun, ExportLogFilter, ExportPlace, PageRequest, RunStatus,
 };
 use millrace_exports::engine::Notice;
 use std::time::Duration;
@@ -92,9 +92,20 @@ impl Stand {
 
     /// Waits until a backfill has ended; answers how.
     pub async fn backfill_ended(&self, export_id: Uuid, id: Uuid) -> RunStatus {
+        self.backfill_ended_at(self.place, export_id, id).await
+    }
+
+    /// Waits for another organization's; answers how it ended.
+    pub async fn backfill_ended_at(
+        &self,
+        place: ExportPlace,
+        export_id: Uuid,
+        id: Uuid,
+    ) -> RunStatus {
         let ended = async {
             loop {
-                let status = self.backfill_of(export_id, id).await.status;
+                let seen = self.catalog.export_backfill(place, export_id, id).await;
+                let status = seen.unwrap().unwrap().status;
                 if !status.is_open() {
                     return status;
                 }

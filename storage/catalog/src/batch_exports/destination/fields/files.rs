@@ -16,7 +16,9 @@ const SHARED: [DestinationField; 3] = [
         "file_format",
         FieldKind::Format,
         Sample::Text("Parquet"),
-        "Format of the files: `JSONLines`, `Parquet`, `CSV` (with a line of names) or `Arrow` (a stream).",
+        "Format of the files: `JSONLines`, `Parquet`, `CSV` (with a line of names) or `Arrow` (a stream). Values in \
+         `CSV` are as they are, and spreadsheets take those that begin with `=`, `+`, `-` or `@` for formulas: import \
+         such files as text.",
     )
     .with_default(Sample::Text(FORMAT_DEFAULT))
     .shown(),
@@ -33,7 +35,7 @@ const SHARED: [DestinationField; 3] = [
         FILE_SIZE,
         Sample::Integer(512),
         "Rows beyond so many megabytes, before compression, go into a further file of the window. Files are \
-         numbered then.",
+         numbered then. A window has 100 files at the most: where that is too few, they are larger.",
     ),
 ];
 
@@ -43,7 +45,8 @@ const PREFIX: DestinationField = text(
     "events/{year}/{month}/{day}",
     "Folder of the files. `{year}`, `{month}`, `{day}`, `{hour}`, `{minute}` and `{second}` are \
      those of the window's end, in UTC; `{table}` is `events` or `persons`; `{data_interval_start}` and \
-     `{data_interval_end}` are the window's. Slashes at its ends, and second ones in a row, are left out.",
+     `{data_interval_end}` are the window's. Slashes at its ends, and second ones in a row, are left out. It may have \
+     924 bytes.",
 );
 
 pub(super) const S3: DestinationSpec = DestinationSpec {
@@ -59,9 +62,13 @@ pub(super) const S3: DestinationSpec = DestinationSpec {
         },
     ],
     own: &[
-        text("bucket_name", "my-bucket", "Name of the bucket.")
-            .of(FieldKind::HostPart)
-            .required(),
+        text(
+            "bucket_name",
+            "my-bucket",
+            "Name of the bucket. Amazon's have 3 to 63 lower-case letters, digits, dots and dashes.",
+        )
+        .of(FieldKind::HostPart)
+        .required(),
         text("region", "eu-central-1", "Region of the bucket.")
             .of(FieldKind::HostPart)
             .required(),
@@ -69,7 +76,7 @@ pub(super) const S3: DestinationSpec = DestinationSpec {
         text(
             "aws_access_key_id",
             "AKIA0123456789ABCDEF",
-            "Access key that the files are written with.",
+            "Access key that the files are written with. It may be given later, with its secret: until then runs fail.",
         )
         .secret()
         .shown(),
@@ -95,7 +102,7 @@ pub(super) const S3: DestinationSpec = DestinationSpec {
         text(
             "endpoint_url",
             "https://s3.example.com",
-            "URL of a store that speaks like S3 and is not Amazon's.",
+            "URL of a store that speaks like S3 and is not Amazon's, without `?` and `#`.",
         )
         .of(FieldKind::Url)
         .leading(),
@@ -149,13 +156,13 @@ pub(super) const GCS: DestinationSpec = DestinationSpec {
 };
 
 pub(super) const FILE_SYSTEM: DestinationSpec = DestinationSpec {
-    about: "Files on the server that runs exports, below the folder that its operator names (`export_root`). Without \
-            that setting there are no such exports.",
+    about: "Files on the server that runs exports, in the folder that its operator names (`export_root`), below one \
+            that has the organization's id for its name. Without that setting there are no such exports.",
     needs: &[],
     own: &[text(
         "path",
         "events/{year}/{month}",
-        "Folder of the files, below that of exports. What is in braces is replaced as in the `prefix` of other files.",
+        "Folder of the files, below that of the organization: `a/b` is `<export_root>/<organization id>/a/b`. What is in braces is replaced as in the `prefix` of other files.",
     )
     .of(FieldKind::Path)
     .required()],

@@ -51,7 +51,8 @@ const fn port(default: i64) -> DestinationField {
 
 pub(super) const POSTGRES: DestinationSpec = DestinationSpec {
     about: "Rows of a table in PostgreSQL, upserted by `uuid`; persons by project and distinct id. The user may make \
-            tables in the schema.",
+            tables in the schema. Give the server's own port, or a pooler's that keeps sessions: PgBouncer with \
+            `pool_mode = transaction` does not do.",
     needs: &[],
     own: &[
         USER,
@@ -224,7 +225,7 @@ pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
         text(
             "server_hostname",
             "dbc-a1b2345c-d6e7.cloud.databricks.com",
-            "Name of the workspace's server.",
+            "Name of the workspace's server. It may be given later: until then runs fail.",
         )
         .of(FieldKind::Host)
         .leading()
@@ -247,7 +248,7 @@ pub(super) const DATABRICKS: DestinationSpec = DestinationSpec {
         text(
             "client_id",
             "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
-            "Id of the service principal.",
+            "Id of the service principal. It may be given later, with its secret: until then runs fail.",
         )
         .secret()
         .shown(),

@@ -1,0 +1,168 @@
+//! The next runs of one backfill.
+
+use super::Inner;
+use super::planner::PlanError;
+use super::source::Source;
+use crate::window::{RunScope, Window, WindowBy};
+use millrace_catalog::{
+    BACKFILL_RUNS_AHEAD, BatchExport, ExportInterval, OpenBackfill, TeamId, UtcTime,
+};
+use uuid::Uuid;
+
+/// Makes the next runs of a backfill: of windows that have rows, in order; answers whether it could do
+/// anything.
+pub(super) async fn plan(
+    inner: &Inner,
+    open: OpenBackfill,
+    watermark: UtcTime,
+) -> Result<bool, PlanError> {
+    let OpenBackfill {
+        backfill,
+        export,
+        open_runs,
+        windows_until,
+    } = open;
+    // The text was an interval when it was kept.
+    let interval: ExportInterval = export.interval.parse().unwrap_or(ExportInterval::Hour);
+    let Some(live_since) = export.live_since else {
+        // The planner of windows says so first.
+        return Ok(false);
+    };
+    // Windows are whole, so that files are the same again; one that had not ended when the
+    // backfill was asked for comes by the clock.
+    let asked_at = interval.window_start(backfill.created_at);
+    let end = backfill.end_at.map_or(asked_at, |end| {
+        interval.window_end(end.plus_micros(-1)).min(asked_at)
+    });
+    if end > watermark {
+        return Ok(false);
+    }
+    let first = backfill.start_at.map(|start| interval.window_start(start));
+    let start = windows_until.or(first);
+    let ranges = split(start, end, live_since);
+    if backfill.total_runs.is_none() {
+        let total = count(inner, &export, &ranges, interval).await?;
+        if total == 0 {
+            let why = nothing_found(&ranges);
+            inner
+                .catalog
+                .end_empty_export_backfill(backfill.id, &why)
+                .await?;
+            return Ok(true);
+        }
+        let total = i64::try_from(total).unwrap_or(i64::MAX);
+        inner
+            .catalog
+            .plan_export_backfill(backfill.id, total)
+            .await?;
+    }
+    let mut room = BACKFILL_RUNS_AHEAD.saturating_sub(open_runs);
+    let mut made = 0;
+    for range in &ranges {
+        let scope = scope(&export, range);
+        let source = Source::of(&inner.clickhouse, &export, &scope)?;
+        let next = source.reading().first_windows(interval, room).await?;
+        for window in next {
+            let begun = inner.catalog.begin_backfill_run(backfill.id, window);
+            // It was ended meanwhile, or somebody else plans it.
+            if begun.await?.is_none() {
+                return Ok(made > 0);
+            }
+            room -= 1;
+            made += 1;
+        }
+        if room == 0 {
+            break;
+        }
+    }
+    if made == 0 && open_runs == 0 {
+        end_early(inner, backfill.id).await?;
+    }
+    Ok(made > 0)
+}
+
+/// How many windows of these ranges have rows.
+async fn count(
+    inner: &Inner,
+    export: &BatchExport,
+    ranges: &[Window],
+    interval: ExportInterval,
+) -> Result<u64, PlanError> {
+    let mut total = 0;
+    for range in ranges {
+        let scope = scope(export, range);
+        let source = Source::of(&inner.clickhouse, export, &scope)?;
+        total += source.reading().count_windows(interval).await?;
+    }
+    Ok(total)
+}
+
+/// Ends a backfill of which fewer windows have rows than there were: rows were deleted meanwhile.
+async fn end_early(inner: &Inner, id: Uuid) -> Result<(), PlanError> {
+    match inner.catalog.count_backfill_runs(id).await? {
+        0 => {
+            let why = "The rows of the range were deleted before there was a run.";
+            inner.catalog.end_empty_export_backfill(id, why).await?
+        }
+        made => inner.catalog.plan_export_backfill(id, made).await?,
+    };
+    Ok(())
+}
+
+/// Why a backfill of these ranges has no runs, for customers.
+fn nothing_found(ranges: &[Window]) -> String {
+    let of_range = |range: &Window| {
+        let end = range.end;
+        match (range.by, range.start) {
+            (WindowBy::Timestamp { arrived_before }, _) => format!(
+                "of what happened before {end}, nothing that the export takes had arrived by \
+                 {arrived_before}, where the export's own windows begin"
+            ),
+            (WindowBy::Arrival, Some(start)) => {
+                format!("nothing that the export takes arrived from {start} to {end}")
+            }
+            (WindowBy::Arrival, None) => {
+                format!("nothing that the export takes arrived before {end}")
+            }
+        }
+    };
+    let found: Vec<String> = ranges.iter().map(of_range).collect();
+    format!(
+        "There is nothing in the range: {}. What arrives later comes by the clock.",
+        found.join("; ")
+    )
+}
+
+/// Scope of a range's rows.
+fn scope(export: &BatchExport, range: &Window) -> RunScope {
+    RunScope {
+        run_id: Uuid::nil(),
+        export_id: export.id,
+        team_id: TeamId(export.team_id),
+        model: export.model,
+        window: *range,
+    }
+}
+
+/// A range, cut where windows by the clock begin: rows from before are told apart by when they
+/// happened, those since by their arrival.
+fn split(start: Option<UtcTime>, end: UtcTime, live_since: UtcTime) -> Vec<Window> {
+    let mut ranges = Vec::new();
+    if start.is_none_or(|start| start < live_since) {
+        ranges.push(Window {
+            start,
+            end: end.min(live_since),
+            by: WindowBy::Timestamp {
+                arrived_before: live_since,
+            },
+        });
+    }
+    if end > live_since {
+        ranges.push(Window {
+            start: Some(start.map_or(live_since, |start| start.max(live_since))),
+            end,
+            by: WindowBy::Arrival,
+        });
+    }
+    ranges
+}

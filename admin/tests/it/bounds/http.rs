@@ -1,0 +1,56 @@
+//! Requests over a socket, one for each connection.
+
+use serde_json::Value;
+use std::net::SocketAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What was answered.
+pub struct Answer {
+    pub status: u16,
+    /// How long its head says that it is.
+    pub length: usize,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// Takes what was read apart; `None` before the head is whole.
+    pub fn of(read: &[u8]) -> Option<Self> {
+        let end = read.windows(4).position(|four| four == b"\r\n\r\n")?;
+        let head = String::from_utf8(read[..end].to_vec()).unwrap();
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            let is_length = name.eq_ignore_ascii_case("content-length");
+            is_length.then(|| value.parse().unwrap())
+        });
+        Some(Self {
+            status: head.split(' ').nth(1)?.parse().unwrap(),
+            length: length.unwrap_or(0),
+            body: read[end + 4..].to_vec(),
+        })
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+/// The text of a request.
+pub fn request(address: SocketAddr, key: &str, path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
+         Connection: close\r\n\r\n"
+    )
+}
+
+/// Asks, and reads all of the answer.
+pub async fn get(address: SocketAddr, key: &str, path: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = request(address, key, path);
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut read = Vec::new();
+    stream.read_to_end(&mut read).await.unwrap();
+    let answer = Answer::of(&read).unwrap();
+    assert_eq!(answer.body.len(), answer.length, "{path} was cut off");
+    answer
+}

@@ -1,0 +1,58 @@
+//! Events as they are shown, with the JSON that was sent.
+
+use super::raws::{self, PIECE_EVENTS_MAX, RAW_BYTES_MAX};
+use super::{sent_again, time_text};
+use crate::config::Config;
+use millrace_clickhouse::RejectedEvent;
+use millrace_rows::{shown, shown_json};
+use serde::de::IgnoredAny;
+use std::borrow::Cow;
+
+/// Prints events with their JSON.
+///
+/// # Errors
+/// When ClickHouse cannot be asked.
+pub(super) fn run(config: &Config, events: &[RejectedEvent]) -> anyhow::Result<()> {
+    let events: Vec<_> = events.iter().collect();
+    for piece in events.chunks(PIECE_EVENTS_MAX) {
+        for group in raws::groups(config, piece)? {
+            let raws = raws::read(config, &group.events)?;
+            for (event, raw) in group.events.iter().zip(&raws) {
+                print(event, raw);
+            }
+            if group.bytes > RAW_BYTES_MAX {
+                crate::print(&format!(
+                    "These are the first {} MiB of its {} bytes.\n",
+                    RAW_BYTES_MAX >> 20,
+                    group.bytes
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print(event: &RejectedEvent, raw: &str) {
+    crate::print(&format!(
+        "{} {} of request {}, team {}\n{}: {}\n{}{}\n",
+        time_text(event.received_at),
+        shown(&event.attr),
+        shown(&event.request_id),
+        event.team_id,
+        shown(&event.code),
+        shown(&event.detail),
+        sent_again(event).map_or_else(String::new, |at| format!(
+            "Sent again {at}, and accepted.\n"
+        )),
+        shown_event(raw)
+    ));
+}
+
+/// An event in one line, as it can be pasted where JSON is taken; what is no JSON has no escapes of its own.
+fn shown_event(raw: &str) -> Cow<'_, str> {
+    match serde_json::from_str::<IgnoredAny>(raw) {
+        // Line feeds are between values only.
+        Ok(_) => Cow::Owned(shown_json(raw).replace('\n', " ")),
+        Err(_) => shown(raw),
+    }
+}

@@ -1,0 +1,23 @@
+//! Settings of which there are a few values to choose from.
+
+use clap::ValueEnum;
+
+/// When a request is answered with success.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum AckSetting {
+    /// On disk: survives a crash of the process and of the machine
+    Disk,
+    /// In ClickHouse: can be queried when the answer arrives
+    Clickhouse,
+    /// Queued only: a crash loses what was not yet on disk
+    Memory,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Human,
+    /// One JSON object a line
+    Json,
+}

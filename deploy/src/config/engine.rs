@@ -1,0 +1,186 @@
+//! Which ClickHouse events are stored in: our own, or one that is there already.
+
+use super::{Settings, absolute};
+use anyhow::{Context, bail};
+use millrace_clickhouse::{InsertQuorum, Tls};
+use millrace_embedded::Source;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use url::Url;
+
+/// Below this the embedded ClickHouse has no room for its caches and one insert.
+const CLICKHOUSE_BYTES_MIN: u64 = 256 * 1024 * 1024;
+
+/// Where events are stored.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// Our own child process.
+    Embedded {
+        /// The address it listens on; port 0 picks one.
+        listen: SocketAddr,
+        /// `libchdb.so`, when the user names it.
+        library: Option<PathBuf>,
+        /// The most memory it takes, in bytes.
+        memory_bytes_max: u64,
+        /// The user to insert and query as.
+        user: String,
+        /// That user's password; made at the first start when there is none.
+        password: Option<String>,
+        /// The folder that backups are written to and read from.
+        backup_dir: PathBuf,
+        /// Ways out of the database that are open to that user.
+        sources: Vec<Source>,
+    },
+    /// A server or cluster that is there already.
+    Server {
+        /// Its HTTP interface.
+        url: String,
+        /// Authorities that may vouch for it, where the URL begins with `https://`.
+        tls: Option<Tls>,
+        /// The user to insert as.
+        user: String,
+        /// The user's password.
+        password: String,
+        /// The cluster to create tables on.
+        cluster: Option<String>,
+        /// Replicas of it that must have an insert before it counts as stored.
+        insert_quorum: Option<InsertQuorum>,
+    },
+}
+
+/// Checks what is said of ClickHouse.
+pub(super) fn engine_of(settings: &Settings, data_dir: &Path) -> anyhow::Result<Engine> {
+    let Some(url) = &settings.clickhouse_url else {
+        must_make_sense(settings)?;
+        return Ok(Engine::Embedded {
+            listen: settings.clickhouse_addr,
+            library: settings.libchdb.clone(),
+            memory_bytes_max: settings.clickhouse_memory.as_u64(),
+            user: settings
+                .clickhouse_user
+                .clone()
+                .unwrap_or_else(|| "millrace".to_owned()),
+            password: settings.clickhouse_password.clone(),
+            backup_dir: match &settings.clickhouse_backup_dir {
+                Some(dir) => absolute(dir)?,
+                None => data_dir.join("clickhouse/backups"),
+            },
+            sources: sources(&settings.clickhouse_sources)?,
+        });
+    };
+    must_be_for_a_server(settings)?;
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        bail!("clickhouse_url is {url:?}; give its HTTP interface, such as http://clickhouse:8123");
+    }
+    // What else may be in it is not printed: it is where passwords would be.
+    let parsed = Url::parse(url).context(
+        "clickhouse_url is no URL; give its HTTP interface, such as http://clickhouse:8123",
+    )?;
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        bail!(
+            "clickhouse_url has a user or a password in it; give them as clickhouse_user and clickhouse_password"
+        );
+    }
+    if parsed.query().is_some() || parsed.fragment().is_some() {
+        bail!("clickhouse_url has something behind its path; leave out what follows ? or #");
+    }
+    Ok(Engine::Server {
+        url: url.trim_end_matches('/').to_owned(),
+        tls: tls_of(url, settings.clickhouse_ca_file.as_deref())?,
+        user: settings
+            .clickhouse_user
+            .clone()
+            .unwrap_or_else(|| "default".to_owned()),
+        password: settings.clickhouse_password.clone().unwrap_or_default(),
+        cluster: settings.clickhouse_cluster.clone(),
+        insert_quorum: quorum_of(settings)?,
+    })
+}
+
+/// Reads how many replicas must have an insert, of a cluster.
+fn quorum_of(settings: &Settings) -> anyhow::Result<Option<InsertQuorum>> {
+    let Some(quorum) = settings.clickhouse_insert_quorum else {
+        return Ok(None);
+    };
+    if settings.clickhouse_cluster.is_none() {
+        bail!(
+            "clickhouse_insert_quorum is {quorum} and clickhouse_cluster is not set; name the cluster whose \
+             replicas are meant, or unset it"
+        );
+    }
+    Ok(Some(quorum))
+}
+
+/// Reads the names of sources.
+fn sources(names: &[String]) -> anyhow::Result<Vec<Source>> {
+    let names = names.iter().filter(|name| !name.trim().is_empty());
+    names
+        .map(|name| name.parse().context("clickhouse_sources cannot be used"))
+        .collect()
+}
+
+/// Refuses what is said of the embedded ClickHouse where there is none.
+fn must_be_for_a_server(settings: &Settings) -> anyhow::Result<()> {
+    let given = [
+        (
+            "clickhouse_backup_dir",
+            settings.clickhouse_backup_dir.is_some(),
+        ),
+        (
+            "clickhouse_sources",
+            !settings.clickhouse_sources.is_empty(),
+        ),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((name, _)) => bail!(
+            "{name} is set, and so is clickhouse_url; unset it: a server has settings and grants of its own for that"
+        ),
+    }
+}
+
+/// Checks what is said of the embedded ClickHouse.
+fn must_make_sense(settings: &Settings) -> anyhow::Result<()> {
+    let memory = settings.clickhouse_memory;
+    if memory.as_u64() < CLICKHOUSE_BYTES_MIN {
+        bail!("clickhouse_memory is {memory}; give at least 256 MiB, such as 2GiB");
+    }
+    if settings.clickhouse_password.as_deref() == Some("") {
+        bail!("clickhouse_password is empty; leave it out, and the first start makes one");
+    }
+    if settings.clickhouse_ca_file.is_some() {
+        bail!("clickhouse_ca_file is set and clickhouse_url is not; unset it");
+    }
+    if let Some(quorum) = settings.clickhouse_insert_quorum {
+        bail!(
+            "clickhouse_insert_quorum is {quorum}, and the embedded ClickHouse has no replicas; unset it, or give \
+             the server of a cluster with clickhouse_url and clickhouse_cluster"
+        );
+    }
+    if let Some(cluster) = &settings.clickhouse_cluster {
+        bail!(
+            "clickhouse_cluster is {cluster:?}, and the embedded ClickHouse is none; give the server of \
+             that cluster with clickhouse_url"
+        );
+    }
+    Ok(())
+}
+
+/// Reads the authorities, once: others need a restart.
+fn tls_of(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Option<Tls>> {
+    match (url.starts_with("https://"), ca_file) {
+        (false, None) => Ok(None),
+        (false, Some(_)) => bail!(
+            "clickhouse_ca_file is set and clickhouse_url begins with http://; begin it with https://, or unset the file"
+        ),
+        (true, Some(file)) => Tls::trusting(ca_file).map(Some).with_context(|| {
+            format!(
+                "clickhouse_ca_file is {}; give a PEM file with the certificate of the authority that vouches for ClickHouse",
+                file.display()
+            )
+        }),
+        (true, None) => Tls::trusting(None).map(Some).context(
+            "clickhouse_url begins with https://; install the system's ca-certificates, or name a PEM file with the authority in clickhouse_ca_file",
+        ),
+    }
+}

@@ -1,0 +1,56 @@
+//! Everything that is known against a server, at once, beside a tenant who works: nothing ends, nothing is wrong,
+//! nothing is lost. `make attack` does the same for an hour, and judges times, too.
+
+use crate::server::millrace;
+use millrace_load::Stop;
+use millrace_load::attack::{Options, attack, corpus_in};
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The same bodies in every run; what meets what differs all the same.
+const SEED: u64 = 20_261_123;
+/// Ways of sending much in little, each of which is to be refused.
+const BOMBS: [&str; 8] = [
+    "br",
+    "gzip",
+    "zstd",
+    "deflate",
+    "base64",
+    "lz64",
+    "form of gzip",
+    "parts of br",
+];
+
+#[test]
+fn a_tenant_who_works_notices_nothing_but_time_of_one_who_attacks() {
+    let dir = TempDir::new().unwrap();
+    let server = millrace().get_program().into();
+    let corpus = corpus_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    let options = Options {
+        calm: Duration::from_secs(10),
+        attack: Duration::from_secs(30),
+        rounds: 1,
+        seed: SEED,
+        ..Options::new(server, dir.path().to_owned(), corpus, 1)
+    };
+    let report = attack(&options, &Stop::default(), &|text| println!("{text}")).unwrap();
+    println!("{report}");
+    if !report.is_right() {
+        println!("kept: {}", dir.keep().display());
+        panic!("{report}");
+    }
+    // What `is_right` holds, by name: each task was looked at and not told to come again later, and who works was served.
+    assert_eq!(report.unproved, <[String; 0]>::default(), "{report}");
+    assert_eq!(report.unserved(), <[&str; 0]>::default(), "{report}");
+    for way in BOMBS {
+        let refused = format!("{way}: ");
+        let outcomes = &report.outcomes["bombs without a key, by encoding"];
+        let is_judged = |it: &String| {
+            let status = it.strip_prefix(&refused);
+            status.is_some_and(|status| ["400", "401", "413"].contains(&status))
+        };
+        assert!(outcomes.keys().any(is_judged), "{way}: {report}");
+    }
+    assert!(!report.dearest.is_empty(), "operations take time: {report}");
+}

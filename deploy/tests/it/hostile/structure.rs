@@ -1,0 +1,326 @@
+//! Short bodies that stand for much structure: what they may cost is bounded by what was sent, before a
+//! key is known, and memory comes back.
+
+use super::{MIB, batch, connect, ingest, memory, post};
+use crate::server::Server;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Bytes that every bomb decodes to.
+const DECODED_BYTES: usize = 20 * MIB;
+/// What the process may take for all of them: less than forty times the 4 MiB that a known key may always
+/// decode to, as one follows the other.
+const MOST_BYTES: usize = 128 * MIB;
+/// What it may take beside for one without a key: threads, and pages that the allocator touches.
+const SLACK_BYTES: usize = 24 * MIB;
+/// How soon memory is back after large bodies where nobody else wants the cores (see [`patience`]), and how much of it
+/// may be kept.
+const MEMORY_BACK: Duration = Duration::from_secs(5);
+const MEMORY_KEPT_BYTES_MAX: usize = 64 * MIB;
+/// LZString's compressor takes the square of its time, and so much is refused as well as more.
+const LZ64_BYTES: usize = 64 << 10;
+/// Bytes around a member of gzip that has no name.
+const GZIP_HEAD_BYTES: usize = 10;
+const GZIP_TAIL_BYTES: usize = 8;
+
+/// The pieces that bombs are made of, behind the beginning of a batch or bare.
+const PIECES: [(&str, bool); 10] = [
+    ("[", false),
+    ("{\"\":", false),
+    ("{},", true),
+    ("[],", true),
+    ("NaN,", true),
+    ("1,", true),
+    ("\"\",", true),
+    ("{\"\":1},", true),
+    ("\\\\", true),
+    ("\u{1F389}", true),
+];
+
+/// A bomb as it is sent: how, where to, what its head says beside its length, and its body.
+type Bomb = (&'static str, &'static str, String, Vec<u8>);
+
+/// A text in every encoding, and in every way that an encoding is sent in.
+fn bombs(plain: &[u8], key: Option<&str>) -> Vec<Bomb> {
+    let (gzip, brotli) = (gzip(&mut { plain }), brotli(&mut { plain }));
+    let bare = gzip[GZIP_HEAD_BYTES..gzip.len() - GZIP_TAIL_BYTES].to_vec();
+    let base64 = STANDARD.encode(&gzip);
+    let lz64 = lz64(plain);
+    let encoded = |encoding: &'static str, body: &[u8]| {
+        let header = format!("Content-Encoding: {encoding}\r\n");
+        (encoding, "/batch/", header, body.to_vec())
+    };
+    let form = |way, compression: &str, data: &str| {
+        let body = format!("compression={compression}&data={}", escaped(data));
+        let header = "Content-Type: application/x-www-form-urlencoded\r\n".to_owned();
+        (way, "/batch/", header, body.into_bytes())
+    };
+    let parts = |way, encoding: &str, properties: &[u8]| {
+        let header = "Content-Type: multipart/form-data; boundary=b\r\n".to_owned();
+        let body = parts(encoding, key.unwrap_or("phc_nobodys"), properties);
+        (way, "/i/v0/ai", header, body)
+    };
+    vec![
+        encoded("br", &brotli),
+        encoded("gzip", &gzip),
+        encoded("deflate", &bare),
+        encoded("zstd", &zstd(&mut { plain })),
+        encoded("base64", base64.as_bytes()),
+        encoded("lz64", lz64.as_bytes()),
+        form("form of gzip", "gzip-js", &base64),
+        form("form of lz64", "lz64", &lz64),
+        parts("parts of br", "br", &brotli),
+        parts("parts of gzip", "gzip", &gzip),
+    ]
+}
+
+/// Base64 as the value of a field.
+fn escaped(base64: &str) -> String {
+    base64.replace('+', "%2B")
+}
+
+/// An event in parts, whose properties these are.
+fn parts(encoding: &str, key: &str, properties: &[u8]) -> Vec<u8> {
+    let named = |name: &str| format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n");
+    let event = json!({"event": "a", "distinct_id": "b", "api_key": key});
+    let before = format!(
+        "{}\r\n{event}\r\n{}Content-Type: application/json\r\nContent-Encoding: {encoding}\r\n\r\n",
+        named("event"),
+        named("event.properties"),
+    );
+    [before.as_bytes(), properties, b"\r\n--b--\r\n"].concat()
+}
+
+/// The beginning of a text, as LZString's base64.
+fn lz64(plain: &[u8]) -> String {
+    let beginning = &plain[..plain.len().min(LZ64_BYTES)];
+    lz_str::compress_to_base64(&*String::from_utf8_lossy(beginning))
+}
+
+fn zlib(plain: &mut dyn Read) -> Vec<u8> {
+    let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::copy(plain, &mut writer).unwrap();
+    writer.finish().unwrap()
+}
+
+fn brotli(plain: &mut dyn Read) -> Vec<u8> {
+    let mut writer = brotli::CompressorWriter::new(Vec::new(), 1 << 16, 5, 24);
+    std::io::copy(plain, &mut writer).unwrap();
+    writer.into_inner()
+}
+
+fn gzip(plain: &mut dyn Read) -> Vec<u8> {
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::copy(plain, &mut writer).unwrap();
+    writer.finish().unwrap()
+}
+
+fn zstd(plain: &mut dyn Read) -> Vec<u8> {
+    let mut writer = zstd::Encoder::new(Vec::new(), 3).unwrap();
+    std::io::copy(plain, &mut writer).unwrap();
+    writer.finish().unwrap()
+}
+
+/// So many bytes of a piece, in an event of a batch with this key or bare.
+fn plain(piece: &str, is_in_event: bool, key: Option<&str>, bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 256);
+    if is_in_event {
+        let named = key.map(|key| format!("\"api_key\":\"{key}\","));
+        let opens = if piece.ends_with(',') { "[" } else { "\"" };
+        write!(
+            text,
+            r#"{{{}"batch":[{{"event":"a","distinct_id":"b","properties":{{"x":{opens}"#,
+            named.unwrap_or_default()
+        )
+        .unwrap();
+    }
+    let room = bytes - text.len();
+    text.extend_from_slice(piece.repeat(room / piece.len()).as_bytes());
+    if is_in_event {
+        text.extend_from_slice(if piece.ends_with(',') { b"1]" } else { b"\"" });
+        text.extend_from_slice(b"}}]}");
+    }
+    text
+}
+
+/// Bytes that the process took more at its highest than before.
+fn peak(server: &Server, before: usize) -> usize {
+    memory(server, "VmHWM").saturating_sub(before)
+}
+
+#[test]
+fn structure_in_some_hundred_bytes_costs_no_memory_worth_mentioning_in_any_encoding() {
+    let dir = TempDir::new().unwrap();
+    let server = ingest(&dir);
+    let mut good = connect(&server);
+    assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
+    let before = memory(&server, "VmRSS");
+    let key = server.credential("project_api_key");
+    for (piece, is_in_event) in PIECES {
+        for key in [None, Some(key.as_str())] {
+            let plain = plain(piece, is_in_event, key, DECODED_BYTES);
+            for (encoding, path, header, body) in bombs(&plain, key) {
+                let status = post(&mut connect(&server), path, &header, &body);
+                let bytes = body.len();
+                assert!(
+                    [400, 401, 413].contains(&status),
+                    "{piece} {encoding}: {status}"
+                );
+                let most = peak(&server, before);
+                assert!(
+                    most < MOST_BYTES,
+                    "{piece} {encoding}, {bytes} bytes: {} MiB",
+                    most / MIB
+                );
+                assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
+            }
+        }
+    }
+    eprintln!(
+        "all bombs together: at most {} MiB on top",
+        peak(&server, before) / MIB
+    );
+}
+
+#[test]
+fn a_bomb_in_an_image_tag_is_refused_too_in_every_encoding() {
+    let dir = TempDir::new().unwrap();
+    let server = ingest(&dir);
+    let before = memory(&server, "VmRSS");
+    let plain = plain("NaN,", true, None, 46 * MIB);
+    let from = || plain.as_slice();
+    for (compression, data) in [
+        ("gzip", URL_SAFE.encode(gzip(&mut from()))),
+        ("zstd", URL_SAFE.encode(zstd(&mut from()))),
+        ("deflate", URL_SAFE.encode(zlib(&mut from()))),
+        ("lz64", lz64(from())),
+    ] {
+        let data = escaped(&data);
+        let mut stream = connect(&server);
+        let head =
+            format!("GET /e/?compression={compression}&data={data} HTTP/1.1\r\nHost: t\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        assert_eq!(status(&mut stream), 413, "{compression}");
+        let most = peak(&server, before);
+        assert!(
+            most < SLACK_BYTES + 16 * MIB,
+            "{compression}: {} MiB",
+            most / MIB
+        );
+    }
+}
+
+fn status(stream: &mut TcpStream) -> u16 {
+    let mut answer = [0; 4096];
+    let bytes = stream.read(&mut answer).unwrap();
+    let text = std::str::from_utf8(&answer[..bytes]).unwrap();
+    text[9..12].parse().unwrap()
+}
+
+/// Ticks of a core that each of the process's threads has taken, by its number, with its name.
+fn threads(server: &Server) -> BTreeMap<String, (String, u64)> {
+    let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
+    let tasks = std::fs::read_dir(tasks).unwrap();
+    let stat = |task: std::fs::DirEntry| {
+        // One that has ended meanwhile took no time worth mentioning.
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        // Fields are counted from behind the name, which may hold anything; the fourteenth and the fifteenth are
+        // ticks of its own and of the kernel's, the third is the first.
+        let (head, fields) = stat.rsplit_once(") ")?;
+        let (id, name) = head.split_once(" (")?;
+        let ticks = fields.split(' ').skip(14 - 3).take(2);
+        let ticks = ticks.map(|it| it.parse::<u64>().unwrap()).sum();
+        Some((id.to_owned(), (name.to_owned(), ticks)))
+    };
+    tasks.filter_map(|task| stat(task.unwrap())).collect()
+}
+
+/// How long [`MEMORY_BACK`] is where others want the cores as well: a process has its share of them, and threads of a
+/// low priority less.
+fn patience() -> Duration {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap();
+    let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    MEMORY_BACK.mul_f64(1.0 + load / f64::from(u32::try_from(cores).unwrap()))
+}
+
+/// Ticks that the threads which serve requests took since then, and those beside them.
+fn ticks_since(server: &Server, before: &BTreeMap<String, (String, u64)>) -> (u64, u64) {
+    let (mut serving, mut beside) = (0, 0);
+    for (id, (name, ticks)) in threads(server) {
+        let ticks = ticks - before.get(&id).map_or(0, |(_, ticks)| *ticks);
+        if name.starts_with("ingest-") {
+            serving += ticks;
+        } else {
+            beside += ticks;
+        }
+    }
+    (serving, beside)
+}
+
+/// Bodies that were paid for by what was sent, with a known key: much work, which nobody else waits for, as threads
+/// beside the one that serves do it.
+#[test]
+fn large_bodies_give_their_memory_back_and_keep_nobody_waiting() {
+    let dir = TempDir::new().unwrap();
+    let server = ingest(&dir);
+    let mut good = connect(&server);
+    assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
+    let before = memory(&server, "VmRSS");
+    let key = server.credential("project_api_key");
+    let bodies: Vec<Vec<u8>> = PIECES
+        .iter()
+        .filter(|(_, is_in_event)| *is_in_event)
+        .map(|(piece, _)| plain(piece, true, Some(&key), 19 * MIB))
+        .collect();
+    let ticks_before = threads(&server);
+    std::thread::scope(|scope| {
+        for half in bodies.chunks(bodies.len().div_ceil(2)) {
+            let server = &server;
+            scope.spawn(move || {
+                for body in half {
+                    let status = post(&mut connect(server), "/batch/", "", body);
+                    assert!([200, 400, 413, 503].contains(&status), "{status}");
+                }
+            });
+        }
+        for _ in 0..200 {
+            assert_eq!(post(&mut good, "/e/", "", batch(&server).as_bytes()), 200);
+        }
+    });
+    let ended = Instant::now();
+    let (serving, beside) = ticks_since(&server, &ticks_before);
+    eprintln!("{serving} ticks of the thread that serves, {beside} of those beside it");
+    assert!(beside > 0 && serving * 2 < beside, "{serving} of {beside}");
+    let most = peak(&server, before);
+    assert!(most < 2 * 40 * 19 * MIB, "{} MiB", most / MIB);
+    let mut held = usize::MAX;
+    while held > MEMORY_KEPT_BYTES_MAX && ended.elapsed() < patience() {
+        std::thread::sleep(Duration::from_millis(50));
+        held = memory(&server, "VmRSS").saturating_sub(before);
+    }
+    eprintln!(
+        "at most {} MiB, {} MiB after {:?}",
+        most / MIB,
+        held / MIB,
+        ended.elapsed()
+    );
+    assert!(held <= MEMORY_KEPT_BYTES_MAX, "{} MiB are kept", held / MIB);
+    assert_eq!(
+        post(
+            &mut good,
+            "/e/",
+            "",
+            json!({"api_key": key, "event": "e", "distinct_id": "d"})
+                .to_string()
+                .as_bytes()
+        ),
+        200
+    );
+}

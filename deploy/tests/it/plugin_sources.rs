@@ -1,0 +1,171 @@
+//! Sources of plugins that would end the process of whoever reads them.
+
+use crate::server::{Server, ask, get};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What a body may have, with room for what is around the source.
+const SOURCE_BYTES: usize = 1_000_000;
+/// How long one of them may keep its sender waiting: 2 s of a core that others use, too.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How often it is sent again where the machine has no time for it.
+const TRIES_MAX: usize = 5;
+
+/// Where sources of a new plugin go.
+fn plugin(server: &Server) -> String {
+    let (_, organizations) = ask(server, "GET", "/api/organizations/", &Value::Null);
+    let organization = organizations["results"][0]["id"].as_str().unwrap();
+    let plugins = format!("/api/organizations/{organization}/plugins/");
+    let body = json!({"plugin_type": "source", "name": "p"});
+    let (status, made) = ask(server, "POST", &plugins, &body);
+    assert_eq!(status, 201, "{made}");
+    format!("{plugins}{}/update_source/", made["id"])
+}
+
+fn is_ready(server: &Server) -> bool {
+    let url = format!("{}/_health/live", server.credential("health_url"));
+    get(&url, &[]).0 == 200
+}
+
+/// Sends a source until there is time to read it.
+fn sent(server: &Server, path: &str, source: &Value) -> (u16, Value) {
+    for _ in 1..TRIES_MAX {
+        let started = Instant::now();
+        let (status, answer) = ask(server, "PATCH", path, source);
+        assert!(started.elapsed() < ANSWER_MAX, "{:?}", started.elapsed());
+        if status != 503 {
+            return (status, answer);
+        }
+    }
+    ask(server, "PATCH", path, source)
+}
+
+/// A process that reads a source, as the kernel shows it.
+#[derive(Debug)]
+struct Seen {
+    limits: String,
+    environment: Vec<u8>,
+    nice: i32,
+    folder: PathBuf,
+}
+
+impl Seen {
+    /// Looks at the one child of this process; `None` if there is none, or it has ended meanwhile.
+    fn of_child(pid: i32) -> Option<Self> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let of_each = tasks
+            .map_while(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+        let children = of_each.collect::<String>();
+        let child = children.split_whitespace().next()?;
+        let child = Path::new("/proc").join(child);
+        let stat = std::fs::read_to_string(child.join("stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(") ")?;
+        Some(Self {
+            limits: std::fs::read_to_string(child.join("limits")).ok()?,
+            environment: std::fs::read(child.join("environ")).ok()?,
+            nice: fields.split(' ').nth(19 - 3)?.parse().ok()?,
+            folder: std::fs::read_link(child.join("cwd")).ok()?,
+        })
+    }
+
+    /// The most of something that it may have, for ever; `None` for any.
+    fn hard(&self, name: &str) -> Option<u64> {
+        let line = self.limits.lines().find(|line| line.starts_with(name))?;
+        line[name.len()..].split_whitespace().nth(1)?.parse().ok()
+    }
+}
+
+/// Nobody would see it of an answer: without its limits a source takes the server's machine, without an empty
+/// environment a parser that is taken over has its secrets.
+#[test]
+fn the_process_that_reads_sources_has_next_to_nothing() {
+    const ADDRESSES_MAX: u64 = 8 << 30;
+    let dir = TempDir::new().unwrap();
+    let server = Server::start_mode("admin", dir.path(), &["--export-runs-max", "0"]);
+    let (path, pid) = (plugin(&server), server.pid().as_raw_nonzero().get());
+    let source = "a<b<c>>(".repeat(SOURCE_BYTES / "a<b<c>>(".len());
+    let seen = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| sent(&server, &path, &json!({"index.ts": source})));
+        // The last that is seen of it: it takes things away from itself one after the other, and then time.
+        let mut seen = None;
+        while !sender.is_finished() {
+            seen = Seen::of_child(pid).or(seen);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sender.join().unwrap();
+        seen.unwrap()
+    });
+    let bounds = [
+        ("Max cpu time", Some(3)),
+        ("Max core file size", Some(0)),
+        ("Max file size", Some(0)),
+        ("Max open files", Some(0)),
+    ];
+    for (name, most) in bounds {
+        assert_eq!(seen.hard(name), most, "{name}: {}", seen.limits);
+    }
+    // What the program maps at its start, which is little of what it may, and 640 MiB.
+    let mapped_max = seen.hard("Max address space");
+    let is_bounded = mapped_max.is_some_and(|it| (640 << 20..ADDRESSES_MAX).contains(&it));
+    assert!(is_bounded, "{}", seen.limits);
+    assert_eq!(seen.environment, b"", "its environment");
+    assert_eq!(seen.nice, 10);
+    assert_eq!(seen.folder, Path::new("/"));
+}
+
+#[test]
+fn no_source_ends_the_server() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start_mode("admin", dir.path(), &["--export-runs-max", "0"]);
+    let (path, pid) = (plugin(&server), server.pid());
+    // Ambiguous pieces overflow the parser's stack; the others take its time or its memory.
+    let pieces = [
+        "x?(y):z=>",
+        "a<b<c>>(",
+        "(a,b)=>",
+        "<T>(x)=>",
+        "(",
+        "[",
+        "{",
+        "<",
+        "{a:",
+        "(a,",
+        "`${",
+        "a=>",
+        "if(1)",
+        "async(",
+        "a?b:",
+        "/*",
+        "\u{e000}",
+    ];
+    for piece in pieces {
+        let source = piece.repeat(SOURCE_BYTES / piece.len());
+        let (status, answer) = sent(&server, &path, &json!({"index.ts": source}));
+        let told = (&answer["code"], &answer["attr"]);
+        let is_refused = status == 400 && told == (&json!("invalid_input"), &json!("index.ts"));
+        assert!(status == 200 || is_refused, "{piece}: {status} {answer}");
+        // The one that ended servers.
+        assert!(is_refused || piece != "x?(y):z=>", "{answer}");
+        assert!(is_ready(&server), "{piece}");
+    }
+    assert_eq!(server.pid(), pid);
+    let broken = json!({"index.ts": "export const a = 1\nexport functoin onEvent() {}"});
+    let (status, answer) = ask(&server, "PATCH", &path, &broken);
+    let told = (&answer["code"], &answer["attr"]);
+    assert_eq!(
+        (status, told),
+        (400, (&json!("invalid_input"), &json!("index.ts")))
+    );
+    let detail = answer["detail"].as_str().unwrap();
+    assert!(detail.contains("line 2, column 1"), "{detail}");
+    let source = json!({"index.ts": "export const jobs = { retry() {} }, onEvent = () => {}"});
+    let (status, answer) = ask(&server, "PATCH", &path, &source);
+    let expected = json!({"methods": ["onEvent"], "jobs": ["retry"], "scheduled_tasks": []});
+    assert_eq!(
+        (status, &answer["capabilities"]),
+        (200, &expected),
+        "{answer}"
+    );
+}

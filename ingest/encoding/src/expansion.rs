@@ -1,0 +1,254 @@
+//! How much a body may decode to: little until a known key was seen, and never many times what was sent.
+//!
+//! Some hundred bytes can stand for 100 MiB, of which nothing is worth a core's time or memory before it
+//! is known that somebody here wants it. Real batches decode to 5 to 40 times what was sent, and keys,
+//! which are random, make even equal events cost some 20 bytes each.
+//!
+//! Slow encodings have bounds of their own, as a byte of theirs costs three times as much: a stream of Brotli can be
+//! made of copies of two bytes that take no bit, each of which costs as much as a hundred bytes elsewhere, and LZString's
+//! text is written a character at a time, as UTF-16 and then as UTF-8.
+
+use crate::Encoding;
+use http::StatusCode;
+use millrace_parse::{ApiError, ErrorType};
+
+/// Decoded bytes for each byte sent of a body whose key is not known yet: what takes less than 1 ms of a
+/// core and 1 MiB for each kB sent.
+const UNKNOWN_RATIO_MAX: usize = 40;
+/// The same for slow encodings.
+const UNKNOWN_SLOW_RATIO_MAX: usize = 16;
+/// What a body counts for at least before its key is known, in bytes sent.
+const UNKNOWN_SENT_BYTES_MIN: usize = 1 << 10;
+/// Bytes that a body without a known key may decode to, however much was sent.
+const UNKNOWN_BYTES_MAX: usize = 16 << 20;
+/// Decoded bytes for each byte sent of a body with a known key, above [`KNOWN_BYTES_MIN`].
+const KNOWN_RATIO_MAX: usize = 200;
+/// Bytes that a body with a known key may decode to, however short it was sent: heartbeats and metrics that
+/// are all alike are sent, too.
+const KNOWN_BYTES_MIN: usize = 4 << 20;
+/// The same two for slow encodings.
+const KNOWN_SLOW_RATIO_MAX: usize = 64;
+const KNOWN_SLOW_BYTES_MIN: usize = 1 << 20;
+/// Bytes in which a key is looked for, however short a body was sent, and however long.
+const SEARCHED_BYTES_MIN: usize = 512 << 10;
+const SEARCHED_BYTES_MAX: usize = 16 << 20;
+
+/// Decoded bytes that a core deals with itself: some ten milliseconds at worst.
+pub const ON_CORE_BYTES_MAX: usize = 4 << 20;
+/// The same of slow encodings; a window of Brotli may be twice as large.
+const ON_CORE_SLOW_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a slow encoding as sent that nobody's key lets decode to more than that: none is decoded twice for it.
+pub(crate) const ON_CORE_SLOW_SENT_BYTES_MAX: usize =
+    ON_CORE_SLOW_BYTES_MAX / UNKNOWN_SLOW_RATIO_MAX;
+
+/// The bounds of one body's expansion.
+#[derive(Clone, Copy, Debug)]
+pub struct Expansion {
+    sent_bytes: usize,
+    decoded_bytes_max: usize,
+}
+
+/// Bytes that may come out of an encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Room for any that is not slow.
+    pub bytes_max: usize,
+    /// Room for Brotli and LZString.
+    pub slow_bytes_max: usize,
+}
+
+impl Room {
+    /// So many bytes of whatever encoding.
+    #[must_use]
+    pub const fn of_all(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            slow_bytes_max: bytes_max,
+        }
+    }
+
+    /// Bytes that may come out of one.
+    #[must_use]
+    pub const fn of(self, encoding: Encoding) -> usize {
+        if encoding.is_slow() {
+            self.slow_bytes_max
+        } else {
+            self.bytes_max
+        }
+    }
+
+    /// No more than this, and than what a core deals with itself.
+    #[must_use]
+    pub fn on_core(self) -> Self {
+        Self {
+            bytes_max: self.bytes_max.min(ON_CORE_BYTES_MAX),
+            slow_bytes_max: self.slow_bytes_max.min(ON_CORE_SLOW_BYTES_MAX),
+        }
+    }
+
+    /// No more than this and so many bytes.
+    #[must_use]
+    pub fn at_most(self, bytes_max: usize) -> Self {
+        Self {
+            bytes_max: self.bytes_max.min(bytes_max),
+            slow_bytes_max: self.slow_bytes_max.min(bytes_max),
+        }
+    }
+}
+
+impl Expansion {
+    /// That of a body of so many bytes, where none may decode to more than `decoded_bytes_max`.
+    #[must_use]
+    pub const fn of(sent_bytes: usize, decoded_bytes_max: usize) -> Self {
+        Self {
+            sent_bytes,
+            decoded_bytes_max,
+        }
+    }
+
+    /// Bytes that it may decode to.
+    #[must_use]
+    pub fn room(self, is_key_known: bool) -> Room {
+        let bytes_max = |unknown_ratio: usize, known_ratio: usize, known_bytes: usize| {
+            let bytes_max = if is_key_known {
+                let sent = self.sent_bytes.saturating_mul(known_ratio);
+                sent.max(known_bytes)
+            } else {
+                let sent = self.sent_bytes.max(UNKNOWN_SENT_BYTES_MIN);
+                sent.saturating_mul(unknown_ratio).min(UNKNOWN_BYTES_MAX)
+            };
+            bytes_max.min(self.decoded_bytes_max)
+        };
+        Room {
+            bytes_max: bytes_max(UNKNOWN_RATIO_MAX, KNOWN_RATIO_MAX, KNOWN_BYTES_MIN),
+            slow_bytes_max: bytes_max(
+                UNKNOWN_SLOW_RATIO_MAX,
+                KNOWN_SLOW_RATIO_MAX,
+                KNOWN_SLOW_BYTES_MIN,
+            ),
+        }
+    }
+
+    /// Bytes in which a key is looked for, as nothing of them is kept; nothing where it costs too much to decode more
+    /// than somebody may who is not known.
+    #[must_use]
+    pub fn searched_bytes_max(self, encoding: Encoding) -> Option<usize> {
+        if !matches!(encoding, Encoding::Gzip | Encoding::Deflate) {
+            return None;
+        }
+        let sent = self.sent_bytes.saturating_mul(KNOWN_RATIO_MAX);
+        let searched = sent.clamp(SEARCHED_BYTES_MIN, SEARCHED_BYTES_MAX);
+        Some(searched.min(self.decoded_bytes_max))
+    }
+
+    /// The refusal of a body that decodes to more than [`room`](Self::room).
+    #[must_use]
+    pub fn refusal(self, encoding: Encoding, is_key_known: bool) -> ApiError {
+        let bytes_max = self.room(is_key_known).of(encoding);
+        let (ratio_max, known_bytes) = if encoding.is_slow() {
+            (KNOWN_SLOW_RATIO_MAX, KNOWN_SLOW_BYTES_MIN)
+        } else {
+            (KNOWN_RATIO_MAX, KNOWN_BYTES_MIN)
+        };
+        let (code, detail) = if bytes_max == self.decoded_bytes_max {
+            (
+                "payload_too_large",
+                "The body is too large after decompression. Send fewer events per request."
+                    .to_owned(),
+            )
+        } else if is_key_known {
+            (
+                "body_too_complex",
+                format!(
+                    "The body decodes to more than {ratio_max} times what was sent, and to more than {known_bytes} bytes. Send fewer events per request."
+                ),
+            )
+        } else {
+            (
+                "body_too_complex",
+                format!(
+                    "The body decodes to more than {bytes_max} bytes, and no project key that is known was found in the first {} of them. Put `api_key` before the events, or send fewer events per request.",
+                    self.searched_bytes_max(encoding).unwrap_or(bytes_max)
+                ),
+            )
+        };
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            ErrorType::InvalidRequest,
+            code,
+            detail,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT_BYTES: usize = 100 << 20;
+
+    #[test]
+    fn a_body_may_decode_to_little_before_its_key_is_known_and_never_to_all_that_it_likes() {
+        const KIB: usize = 1 << 10;
+        const MIB: usize = 1 << 20;
+        // Sent; without a known key; with one; the same in a slow encoding.
+        let table = [
+            (0, 40 * KIB, 4 * MIB, 16 * KIB, MIB),
+            (89, 40 * KIB, 4 * MIB, 16 * KIB, MIB),
+            (KIB, 40 * KIB, 4 * MIB, 16 * KIB, MIB),
+            (64 * KIB, 40 * 64 * KIB, 200 * 64 * KIB, MIB, 4 * MIB),
+            (20 * MIB, 16 * MIB, 100 * MIB, 16 * MIB, 100 * MIB),
+        ];
+        for (sent, unknown, known, unknown_slow, known_slow) in table {
+            let expansion = Expansion::of(sent, LIMIT_BYTES);
+            let rooms = [(false, unknown, unknown_slow), (true, known, known_slow)];
+            for (is_key_known, bytes_max, slow_bytes_max) in rooms {
+                let room = Room {
+                    bytes_max,
+                    slow_bytes_max,
+                };
+                assert_eq!(expansion.room(is_key_known), room, "{sent}");
+                for (encoding, bytes_max) in [
+                    (Encoding::Gzip, bytes_max),
+                    (Encoding::Deflate, bytes_max),
+                    (Encoding::Zstd, bytes_max),
+                    (Encoding::Base64, bytes_max),
+                    (Encoding::Brotli, slow_bytes_max),
+                    (Encoding::Lz64, slow_bytes_max),
+                ] {
+                    assert_eq!(room.of(encoding), bytes_max, "{encoding:?}");
+                    let on_core = room.on_core().of(encoding);
+                    let on_core_max = if encoding.is_slow() {
+                        256 * KIB
+                    } else {
+                        4 * MIB
+                    };
+                    assert_eq!(on_core, bytes_max.min(on_core_max), "{encoding:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_which_limit_it_is_and_what_to_do() {
+        let fewer = "Send fewer events per request.";
+        let earlier = "Put `api_key` before the events, or send fewer events per request.";
+        let table = [
+            (100, false, "body_too_complex", earlier),
+            (100, true, "body_too_complex", fewer),
+            (1 << 20, true, "payload_too_large", fewer),
+            (1 << 20, false, "body_too_complex", earlier),
+            (2 << 20, false, "body_too_complex", earlier),
+        ];
+        for (sent, is_key_known, code, what_to_do) in table {
+            let expansion = Expansion::of(sent, LIMIT_BYTES);
+            let error = expansion.refusal(Encoding::Gzip, is_key_known);
+            assert_eq!((error.status.as_u16(), error.code), (413, code), "{sent}");
+            assert!(error.detail.ends_with(what_to_do), "{}", error.detail);
+        }
+        for encoding in [Encoding::Brotli, Encoding::Lz64] {
+            let slow = Expansion::of(100, LIMIT_BYTES).refusal(encoding, true);
+            assert!(slow.detail.contains("64 times"), "{}", slow.detail);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The lock of an import's folder: whoever has it alone writes, empties and removes what is in there.
+//!
+//! The lock is the journal's own, and another process may open the journal just before it is removed. A lock on such a file
+//! holds nobody off, so it is given up for one on the file that is there.
+
+use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Times that a journal may be removed between its opening and its lock.
+const TRIES_MAX: u32 = 100;
+
+/// A journal that no other process writes as long as this is there.
+#[derive(Debug)]
+pub struct Lock {
+    pub(super) file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Locks the journal at this path; makes it, and its folder, where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another process has it.
+    pub fn take(path: &Path) -> anyhow::Result<Self> {
+        let at = || format!("cannot write {}", path.display());
+        for _ in 0..TRIES_MAX {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).with_context(at)?;
+            }
+            let opened = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(path);
+            let file = match opened {
+                // Its folder was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.with_context(at)?,
+            };
+            flock(&file, FlockOperation::NonBlockingLockExclusive)
+                .with_context(|| format!("another import is writing {}", path.display()))?;
+            if is_at(&file, path).with_context(at)? {
+                let path = path.to_owned();
+                return Ok(Self { file, path });
+            }
+        }
+        bail!(
+            "other imports begin and end in the folder of {}",
+            path.display()
+        )
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the journal.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn journal_bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Forgets what the journal says.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn empty(&self) -> anyhow::Result<()> {
+        let emptied = self.file.set_len(0).and_then(|()| self.file.sync_all());
+        emptied.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+/// Whether this file is the one that the path leads to.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match path.metadata() {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::staging::Staging;
+
+    #[test]
+    fn who_has_the_lock_has_the_journal_that_is_there_however_often_others_remove_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Staging::open(dir.path()).unwrap().load("phc_a");
+        let path = folder.journal();
+        let taken = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let Ok(lock) = Lock::take(&path) else {
+                            continue;
+                        };
+                        assert!(is_at(&lock.file, &path).unwrap());
+                        taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        folder.remove(&lock).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(taken.into_inner() > 0);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,47 @@
+//! Rows of the model's inserts.
+
+use super::server::RowId;
+use crate::ship::unit::Unit;
+use bytes::Bytes;
+use millrace_clickhouse::{Body, InsertError, InsertOutcome};
+
+/// The rows of an insert, if the log can give them all.
+pub(super) struct Source {
+    pub(super) rows: Bytes,
+    pub(super) is_damaged: bool,
+}
+
+impl Body for Source {
+    fn len_bytes(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    async fn piece(&self, index: usize) -> Result<Option<Vec<Bytes>>, InsertError> {
+        if self.is_damaged {
+            return Err(InsertError {
+                outcome: InsertOutcome::Lost,
+                code: None,
+                message: "damaged".to_owned(),
+            });
+        }
+        Ok((index == 0).then(|| vec![self.rows.clone()]))
+    }
+}
+
+/// The rows of an insert.
+pub(super) fn rows_of(unit: &Unit<Vec<RowId>>) -> Vec<RowId> {
+    let sections = unit.sections.iter();
+    let all: Vec<RowId> = sections.flat_map(|it| it.source.iter().copied()).collect();
+    match unit.range {
+        Some(range) => all[range.from as usize..range.to as usize].to_vec(),
+        None => all,
+    }
+}
+
+/// The other rows of a cut section.
+pub(super) fn rows_beside(unit: &Unit<Vec<RowId>>) -> Vec<RowId> {
+    let taken = rows_of(unit);
+    let sections = unit.sections.iter();
+    let all = sections.flat_map(|it| it.source.iter().copied());
+    all.filter(|row| !taken.contains(row)).collect()
+}

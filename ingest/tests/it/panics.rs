@@ -1,0 +1,80 @@
+//! Bugs in tasks beside the requests: whoever waits for them hears that they ended.
+
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, NodeStarts};
+use millrace_ingest::Allowances;
+use millrace_ingest::watermark::Node;
+use millrace_pipeline::{Ack, Pipeline, PipelineOptions, Running};
+use millrace_rows::{Clock, Micros, SystemClock};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Longer than it takes on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A clock that no task can read but that of the test.
+struct NotForTasks;
+
+impl Clock for NotForTasks {
+    fn now(&self) -> Micros {
+        assert!(tokio::task::try_id().is_none(), "a bug");
+        SystemClock.now()
+    }
+}
+
+fn pipeline() -> (TempDir, Pipeline, Running) {
+    let dir = TempDir::new().unwrap();
+    let options = PipelineOptions {
+        log_dir: dir.path().to_owned(),
+        log_bytes_max: 64 << 20,
+        segment_bytes: 1 << 20,
+        queue_requests_max: 8,
+        queue_bytes_max: 1 << 20,
+        ack: Ack::Disk,
+    };
+    let (pipeline, running) = Pipeline::start(&options).unwrap();
+    (dir, pipeline, running)
+}
+
+#[tokio::test]
+async fn a_watermark_that_nobody_advances_or_publishes_any_more_is_told() {
+    let table: [(Arc<dyn Clock>, Arc<dyn Clock>); 2] = [
+        (Arc::new(NotForTasks), Arc::new(SystemClock)),
+        // What the catalog is told has the catalog's time.
+        (Arc::new(SystemClock), Arc::new(NotForTasks)),
+    ];
+    for (clock, catalog_clock) in table {
+        let database = TestDatabase::sqlite();
+        let catalog = Catalog::open_with_clock(database.url(), catalog_clock);
+        let (_dir, pipeline, running) = pipeline();
+        let node = Node::register(
+            catalog.await.unwrap(),
+            "a".to_owned(),
+            "host".to_owned(),
+            NodeStarts::default(),
+        );
+        let mut node = node.await.unwrap().run(pipeline, clock);
+        let failed = tokio::time::timeout(SOON, node.failed()).await;
+        let reason = failed.expect("it is told");
+        assert!(reason.contains("stands still"), "{reason}");
+        running.stop();
+    }
+}
+
+#[tokio::test]
+async fn imports_that_nobody_counts_any_more_are_told() {
+    let database = TestDatabase::sqlite();
+    let catalog = Catalog::open_with_clock(database.url(), Arc::new(NotForTasks));
+    let (_dir, pipeline, running) = pipeline();
+    let (_allowances, mut keeper) = Allowances::start(
+        catalog.await.unwrap(),
+        pipeline,
+        "a".to_owned(),
+        Arc::new(SystemClock),
+    );
+    let failed = tokio::time::timeout(SOON, keeper.failed()).await;
+    let reason = failed.expect("it is told");
+    assert!(reason.contains("no longer counted"), "{reason}");
+    running.stop();
+}

@@ -1,0 +1,137 @@
+//! Ids of things that are there, as who has them sees them: what is asked of nothing is answered by 404 alone.
+
+use crate::attack::tenants::Tenant;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// A list is asked again once in so many times: things come and go.
+const ASK_AGAIN: u32 = 20;
+/// One in so many ids is made up.
+const MADE_UP: u32 = 4;
+
+/// Ids by the paths of their lists.
+#[derive(Debug, Default)]
+pub(super) struct Ids(BTreeMap<String, Vec<String>>);
+
+/// A path that ids were put into.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Filled {
+    pub(super) path: String,
+    /// Whether it names a thing that is there, beside its organization.
+    pub(super) is_there: bool,
+}
+
+impl Ids {
+    /// A path of the document in the organization of one tenant, with ids of things that another one has, or the same.
+    pub(super) async fn fill(
+        &mut self,
+        template: &str,
+        of: &Tenant,
+        owner: &Tenant,
+        rng: &mut StdRng,
+    ) -> Filled {
+        // The list that has the next id is the path so far, as its owner asks it.
+        let (mut path, mut list) = (String::new(), String::new());
+        let mut is_there = true;
+        let mut has_id = false;
+        for part in template.split_inclusive('/') {
+            let name = part.trim_matches(['{', '}', '/']);
+            let (put, asked) = match name {
+                "organization_id" => (of.organization.clone(), owner.organization.clone()),
+                "project_id" => {
+                    has_id |= of.team_id != owner.team_id;
+                    (owner.team_id.to_string(), owner.team_id.to_string())
+                }
+                _ if !part.starts_with('{') => {
+                    path.push_str(part);
+                    list.push_str(part);
+                    continue;
+                }
+                _ => {
+                    let known = self.one(owner, &list, name, rng).await;
+                    is_there &= known.is_some();
+                    has_id = true;
+                    let id = known.unwrap_or_else(|| made_up(rng));
+                    (id.clone(), id)
+                }
+            };
+            path.push_str(&format!("{put}/"));
+            list.push_str(&format!("{asked}/"));
+        }
+        Filled {
+            path,
+            is_there: is_there && has_id,
+        }
+    }
+
+    /// One of a list's ids; none where there is nothing, or now and then.
+    async fn one(
+        &mut self,
+        owner: &Tenant,
+        list: &str,
+        name: &str,
+        rng: &mut StdRng,
+    ) -> Option<String> {
+        if rng.random_ratio(1, MADE_UP) {
+            return None;
+        }
+        if !self.0.contains_key(list) || rng.random_ratio(1, ASK_AGAIN) {
+            let path = format!("{list}?limit=20");
+            let asked = owner.ask_at("GET", &path, &Value::Null).await;
+            // A list that was not answered may still be there the next time.
+            if asked.status() == 200 {
+                self.0.insert(list.to_owned(), found(&asked.json(), name));
+            }
+        }
+        let known = self.0.get(list)?;
+        let at = rng.random_range(0..known.len().max(1));
+        known.get(at).cloned()
+    }
+}
+
+/// The ids of a page of a list.
+fn found(page: &Value, name: &str) -> Vec<String> {
+    let pointer = match name {
+        "user_uuid" => "/user/uuid",
+        _ => "/id",
+    };
+    let results = page.pointer("/results").and_then(Value::as_array);
+    let ids = results
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.pointer(pointer));
+    ids.filter_map(|id| match id {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    })
+    .collect()
+}
+
+/// An id of nothing.
+fn made_up(rng: &mut StdRng) -> String {
+    match rng.random_range(0..4) {
+        0 => "@current".to_owned(),
+        1 => rng.random_range(0..100).to_string(),
+        2 => "%00%0a..%2f".to_owned(),
+        _ => Uuid::from_u128(rng.random()).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn ids_of_a_page_are_texts_numbers_or_those_of_users() {
+        let page =
+            json!({"results": [{"id": "a", "user": {"uuid": "u"}}, {"id": 7}, {"name": "x"}]});
+        assert_eq!(found(&page, "id"), ["a", "7"]);
+        assert_eq!(found(&page, "user_uuid"), ["u"]);
+        assert!(found(&Value::Null, "id").is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! What a key of the organization API allows: sources of plugins, records up to every limit, lists.
+
+use super::capture::any;
+use super::{Arsenal, HOSTILE_TEXT};
+use crate::attack::tenants::text;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::time::sleep;
+
+/// Pieces of sources that parsers take time, memory or stack for.
+const PIECES: [&str; 10] = [
+    "x?(y):z=>",
+    "a<b<c>>(",
+    "(a,b)=>",
+    "(",
+    "[",
+    "{a:",
+    "`${",
+    "async(",
+    "a?b:",
+    "/*",
+];
+/// Bytes of a source, in turn: a short one is read also where a machine has no time for a long one.
+const SOURCE_BYTES: [usize; 2] = [9_000, 900_000];
+/// Bytes of the free-form fields of a record: as many as they may be.
+const FIELD_BYTES: usize = 60_000;
+/// Readers that do not read, and how long they wait for nothing.
+const READERS: usize = 24;
+const HELD: Duration = Duration::from_secs(20);
+
+/// Sources that overflow stacks.
+pub(super) async fn sources(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+    let hostile = &arsenal.tenants.hostile;
+    for bytes in SOURCE_BYTES.into_iter().cycle() {
+        let new = json!({"plugin_type": "source", "name": "P"});
+        let made = hostile.ask("POST", "plugins/", &new).await;
+        arsenal.tally.note("plugins", &made);
+        let id = made.json().pointer("/id").and_then(Value::as_i64);
+        if let Some(id) = id {
+            let piece = any(&PIECES, &mut rng);
+            let source = json!({"index.ts": piece.repeat(bytes / piece.len())});
+            let path = format!("plugins/{id}/update_source/");
+            let changed = hostile.ask("PATCH", &path, &source).await;
+            arsenal.tally.note("sources that break parsers", &changed);
+            let path = format!("plugins/{id}/");
+            let deleted = hostile.ask("DELETE", &path, &Value::Null);
+            arsenal.tally.note("plugins", &deleted.await);
+        }
+        sleep(arsenal.pause * 10).await;
+    }
+}
+
+/// Records as large and as many as they may be, with names that must be refused.
+pub(super) async fn records(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+    let hostile = &arsenal.tenants.hostile;
+    loop {
+        let number: u64 = rng.random();
+        let name = format!("n{number}");
+        let long = "x".repeat(FIELD_BYTES);
+        let names = vec!["e".repeat(60); FIELD_BYTES / 70];
+        let destination =
+            |events: &[String]| json!({"type": "NoOp", "config": {"include_events": events}});
+        for (path, body) in [
+            ("roles/", json!({"name": name})),
+            (
+                "invites/",
+                json!({"target_email": format!("{name}@example.com"), "send_email": false}),
+            ),
+            ("projects/", json!({"name": name})),
+            ("domains/", json!({"domain": format!("{name}.example.com")})),
+            (
+                "proxy_records/",
+                json!({"domain": format!("{name}.example.com")}),
+            ),
+            (
+                "plugins/",
+                json!({"plugin_type": "source", "name": name, "config_schema": [long]}),
+            ),
+            (
+                "batch_exports/",
+                json!({"name": name, "interval": "hour", "paused": true,
+                "destination": destination(&names)}),
+            ),
+        ] {
+            let made = hostile.ask("POST", path, &body).await;
+            arsenal.tally.note(&format!("made up: {path}"), &made);
+            hostile_names(&arsenal, path, &body).await;
+            sleep(arsenal.pause * 5).await;
+        }
+        let listed = hostile.ask("GET", "invites/?limit=100", &Value::Null).await;
+        arsenal.tally.note("made up: list of invites", &listed);
+        let listed = listed.json();
+        let made = listed.pointer("/results").and_then(Value::as_array);
+        if let Some(id) = made.and_then(|made| text(made.last()?, "/id")) {
+            let path = format!("invites/{id}/");
+            let deleted = hostile.ask("DELETE", &path, &Value::Null);
+            arsenal
+                .tally
+                .note("made up: withdrawn invites", &deleted.await);
+        }
+    }
+}
+
+/// The same with a text in each field that a terminal would follow.
+async fn hostile_names(arsenal: &Arsenal, path: &str, body: &Value) {
+    let fields = body.as_object().into_iter().flatten();
+    for (field, _) in fields.filter(|(_, value)| value.is_string()) {
+        let mut named = body.clone();
+        if let Some(value) = named.get_mut(field) {
+            *value = Value::from(HOSTILE_TEXT);
+        }
+        let refused = arsenal.tenants.hostile.ask("POST", path, &named).await;
+        arsenal
+            .tally
+            .note_among("hostile texts in names", &refused, &[400]);
+    }
+}
+
+/// Lists that are asked for, and not read.
+pub(super) async fn unread_lists(arsenal: Arc<Arsenal>) {
+    let hostile = &arsenal.tenants.hostile;
+    let lists = [
+        "batch_exports/?limit=200",
+        "plugins/?limit=500",
+        "activity/?limit=500",
+    ];
+    loop {
+        let mut held = Vec::new();
+        for list in lists.into_iter().cycle().take(READERS) {
+            let request = format!(
+                "GET /api/organizations/{}/{list} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {}\r\n\r\n",
+                hostile.organization,
+                hostile.key()
+            );
+            if let Ok(mut stream) = hostile.connect().await
+                && stream.write_all(request.repeat(4).as_bytes()).await.is_ok()
+            {
+                held.push(stream);
+            }
+        }
+        arsenal.tally.count(
+            "lists that nobody reads",
+            &format!("{} at once", held.len()),
+        );
+        sleep(HELD).await;
+    }
+}
+
+/// Keys that nobody has.
+pub(super) async fn wrong_keys(arsenal: Arc<Arsenal>, mut rng: StdRng) {
+    loop {
+        let key = format!("phx_{:043}", rng.random::<u64>());
+        let tried = arsenal.tenants.hostile.ask_with(&key, "members/").await;
+        arsenal.tally.note_among("wrong keys", &tried, &[401]);
+        sleep(arsenal.pause * 5).await;
+    }
+}

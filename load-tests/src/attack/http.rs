@@ -1,0 +1,201 @@
+//! One request on a connection of its own, from an address of the sender's choice.
+//!
+//! All of `127.0.0.0/8` is this machine, so tenants have an address each, and limits by address tell them
+//! apart. A refused sender often cannot write all that it has: what was answered counts, not what was sent.
+
+use crate::plan::Target;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+/// How long an answer may take. Long: debug builds on busy machines are slow, and not wrong.
+const PATIENCE: Duration = Duration::from_secs(120);
+const READ_BYTES: usize = 64 * 1024;
+
+/// Who sends, and where to.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    to: SocketAddr,
+    from: Ipv4Addr,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// An answer, at least its head.
+    Answer {
+        /// Status code.
+        status: u16,
+        /// The body as text.
+        body: String,
+    },
+    /// The connection ended without one.
+    Cut,
+    /// There was none in time.
+    Late,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer { status, .. } => status.fmt(f),
+            Self::Cut => f.write_str("cut"),
+            Self::Late => f.write_str("late"),
+        }
+    }
+}
+
+impl Outcome {
+    /// The status of an answer; 0 where there is none.
+    pub(super) const fn status(&self) -> u16 {
+        match self {
+            Self::Answer { status, .. } => *status,
+            Self::Cut | Self::Late => 0,
+        }
+    }
+
+    /// The JSON of an answer; null where there is none.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Self::Answer { body, .. } => serde_json::from_str(body).unwrap_or_default(),
+            Self::Cut | Self::Late => Value::Null,
+        }
+    }
+
+    /// The body of an answer; empty where there is none.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Answer { body, .. } => body,
+            Self::Cut | Self::Late => "",
+        }
+    }
+
+    /// An answer out of what was received; `None` if no head is in it.
+    fn of(received: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(received);
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+        Some(Self::Answer {
+            status,
+            body: body.to_owned(),
+        })
+    }
+}
+
+impl Client {
+    /// Somebody at this address, who sends to the host of a URL.
+    pub(super) fn new(url: &str, from: Ipv4Addr) -> Result<Self> {
+        let authority = Target::parse(url)?.authority;
+        let to = authority
+            .parse()
+            .with_context(|| format!("{authority} is not an address"))?;
+        Ok(Self { to, from })
+    }
+
+    /// An open connection.
+    pub(super) async fn connect(&self) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(self.from.into(), 0))?;
+        let stream = socket.connect(self.to).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Sends bytes and reads until the connection is closed.
+    pub(super) async fn send(&self, request: &[u8]) -> Outcome {
+        let received = timeout(PATIENCE, self.exchange(request)).await;
+        received.map_or(Outcome::Late, |received| {
+            Outcome::of(&received).unwrap_or(Outcome::Cut)
+        })
+    }
+
+    /// Whatever came back until the connection ended, however it did.
+    async fn exchange(&self, request: &[u8]) -> Vec<u8> {
+        let mut received = Vec::new();
+        let Ok(mut stream) = self.connect().await else {
+            return received;
+        };
+        let (mut reading, mut writing) = stream.split();
+        let read = async {
+            let mut piece = vec![0; READ_BYTES];
+            while let Ok(count @ 1..) = reading.read(&mut piece).await {
+                received.extend_from_slice(piece.get(..count).unwrap_or_default());
+            }
+        };
+        // A server that has refused need not read the rest.
+        let write = async { drop(writing.write_all(request).await) };
+        tokio::join!(read, write);
+        received
+    }
+
+    /// Asks an API as JSON, with a key if it has one.
+    pub(super) async fn call(&self, method: &str, path: &str, key: &str, body: &Value) -> Outcome {
+        let bearer = format!("Bearer {key}");
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+        ];
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let without_key = headers.get(1..).unwrap_or_default();
+        let headers = if key.is_empty() {
+            without_key
+        } else {
+            &headers
+        };
+        self.send(&request(method, path, headers, body.as_bytes()))
+            .await
+    }
+}
+
+/// A whole request that asks for the connection to be closed.
+pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+    [head.as_bytes(), body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_received_is_an_answer_or_the_connection_was_cut() {
+        for (received, status, body) in [
+            ("HTTP/1.1 200 OK\r\nA: b\r\n\r\n{\"a\":1}", 200, "{\"a\":1}"),
+            ("HTTP/1.1 413 Too Large\r\n\r\n", 413, ""),
+        ] {
+            let answer = Outcome::of(received.as_bytes()).unwrap();
+            assert_eq!((answer.status(), answer.text()), (status, body));
+        }
+        for received in ["", "HTTP/1.1 200 OK\r\n", "SSH-2.0\r\n\r\n"] {
+            assert_eq!(Outcome::of(received.as_bytes()), None, "{received}");
+        }
+    }
+
+    #[test]
+    fn a_request_says_how_long_it_is() {
+        let bytes = request("POST", "/e/", &[("A", "b")], b"xyz");
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(
+            text.starts_with("POST /e/ HTTP/1.1\r\nHost: t\r\n"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("A: b\r\nContent-Length: 3\r\n\r\nxyz"),
+            "{text}"
+        );
+    }
+}

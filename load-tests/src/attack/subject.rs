@@ -1,0 +1,167 @@
+//! The server under attack: one process with its engine, as `make run` has it.
+
+use super::Options;
+use crate::child::{Child, Start, children_of, isolate};
+use crate::clickhouse::ClickHouse;
+use crate::credentials::Credentials;
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Pid;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the engine may take to make its tables.
+const TABLES_MAX: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// More requests of a key than an attack makes.
+const REQUESTS_MAX: &str = "1000000";
+/// Bytes of a KiB, as `/proc` counts.
+const KIB: u64 = 1 << 10;
+
+/// A running server, killed when dropped.
+pub(super) struct Subject {
+    server: PathBuf,
+    dir: PathBuf,
+    child: Mutex<Child>,
+    pid: Pid,
+    /// The engine's process, as it was when all was ready.
+    pub(super) engine_pid: Pid,
+    /// Where everything is.
+    pub(super) credentials: Credentials,
+}
+
+impl Subject {
+    /// Starts it on an empty folder and waits until its tables are there.
+    pub(super) fn start(options: &Options, dir: &Path) -> Result<Self> {
+        let server = std::path::absolute(&options.server).context("the program's path")?;
+        let mut command = Command::new(&server);
+        isolate(&mut command, dir);
+        command.args(["serve", "--data-dir"]).arg(dir.join("data"));
+        for listener in ["ingest", "admin", "health", "clickhouse"] {
+            command.args([&format!("--{listener}-addr"), "127.0.0.1:0"]);
+        }
+        // What is attacked is what requests cost, and not the throttle that keeps most of them out.
+        for window in ["minute", "hour"] {
+            command.args([&format!("--admin-requests-per-{window}-max"), REQUESTS_MAX]);
+        }
+        // Servers that hang are on this machine, too.
+        command.arg("--allow-private-destinations");
+        command.arg("--export-root").arg(dir.join("exports"));
+        std::fs::create_dir(dir.join("exports")).context("the folder for exports")?;
+        let stderr = dir.join("stderr");
+        let (child, pid) = match Child::start(command, &stderr, "Press Ctrl-C")? {
+            Start::Up { child, .. } => {
+                let pid = child.pid();
+                (child, pid)
+            }
+            Start::Ended(status) => {
+                let said = std::fs::read_to_string(&stderr).unwrap_or_default();
+                bail!("the server did not start ({status}):\n{said}")
+            }
+        };
+        let credentials = Credentials::read(&dir.join("data/credentials.json"))?;
+        let mut subject = Self {
+            server,
+            dir: dir.to_owned(),
+            child: Mutex::new(child),
+            pid,
+            engine_pid: pid,
+            credentials,
+        };
+        subject.wait_for_tables()?;
+        subject.engine_pid = subject.engine().context("the engine does not run")?;
+        Ok(subject)
+    }
+
+    fn wait_for_tables(&self) -> Result<()> {
+        let clickhouse = self.clickhouse();
+        let runtime = super::runtime()?;
+        let deadline = Instant::now() + TABLES_MAX;
+        loop {
+            let there =
+                runtime.block_on(clickhouse.number("EXISTS millrace.rejected_events_resent"));
+            match there {
+                Ok(1) => return Ok(()),
+                _ if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+                other => bail!("the engine has no tables: {other:?}"),
+            }
+        }
+    }
+
+    /// The engine's port and the password that analysts are given.
+    pub(super) fn clickhouse(&self) -> ClickHouse {
+        ClickHouse::of(&self.credentials)
+    }
+
+    /// The number of its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&self) -> Result<bool> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        child.has_ended()
+    }
+
+    /// The process of the engine now.
+    pub(super) fn engine(&self) -> Option<Pid> {
+        // Readers of plugins' sources are children, too, and later ones.
+        let children = children_of(self.pid);
+        let known = children.iter().find(|pid| **pid == self.engine_pid);
+        known.or(children.first()).copied()
+    }
+
+    /// A line of the process's memory, in bytes: `VmRSS` now, `VmHWM` at most so far.
+    pub(super) fn memory_bytes(&self, line: &str) -> Result<u64> {
+        memory_bytes(self.pid, line)
+    }
+
+    /// Bytes that the engine's process had at its highest, since it was started.
+    pub(super) fn engine_most_bytes(&self) -> Result<u64> {
+        memory_bytes(self.engine().unwrap_or(self.engine_pid), "VmHWM")
+    }
+
+    /// What it wrote to standard error.
+    pub(super) fn said(&self) -> String {
+        let bytes = std::fs::read(self.dir.join("stderr")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The folder that exports to files stay in.
+    pub(super) fn export_root(&self) -> PathBuf {
+        self.dir.join("exports")
+    }
+
+    /// The folder of its secrets.
+    pub(super) fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Runs one of the operator's commands.
+    pub(super) fn operate(&self, words: &[&str]) -> Result<Output> {
+        let mut command = Command::new(&self.server);
+        isolate(&mut command, &self.dir);
+        command.args(words).arg("--data-dir").arg(self.data_dir());
+        command.output().context("cannot run the server's program")
+    }
+
+    /// What such a command prints when it succeeds.
+    pub(super) fn told(&self, words: &[&str]) -> Result<String> {
+        let output = self.operate(words)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{words:?} failed: {said}");
+        String::from_utf8(output.stdout).context("a command's output")
+    }
+}
+
+/// A line of a process's memory, in bytes.
+fn memory_bytes(pid: Pid, line: &str) -> Result<u64> {
+    let path = format!("/proc/{}/status", pid.as_raw_nonzero());
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let found = text.lines().find_map(|it| it.strip_prefix(line));
+    let kib = found.map(|it| it.trim_matches([':', '\t', ' ', 'k', 'B']).parse::<u64>());
+    let kib = kib.with_context(|| format!("{path} has no {line}"))?;
+    Ok(kib.context("memory")? * KIB)
+}

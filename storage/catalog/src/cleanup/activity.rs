@@ -1,0 +1,104 @@
+//! Old entries of the activity log, where an operator keeps them for so many days only.
+
+use super::ENTRIES_MAX;
+use crate::activity::ActivityScope;
+use crate::catalog::Catalog;
+use crate::entities::{activity_counts as counts, activity_log as log};
+use crate::error::ChangeError;
+use crate::leases::micros;
+use crate::time::UtcTime;
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
+};
+use std::time::Duration;
+
+/// Entries that belong together: one row counts them. `None`: entries of no organization, which nothing
+/// counts.
+type Counted = (Option<Uuid>, ActivityScope);
+
+impl Catalog {
+    /// Deletes a piece of the entries that were written longer ago than `kept`: at most 250, of one
+    /// organization and scope. Answers how many; 0: there are none.
+    ///
+    /// # Errors
+    ///
+    /// What the database says; then nothing was deleted.
+    pub async fn forget_activity(&self, kept: Duration) -> Result<u64, ChangeError> {
+        let until = self.now().plus_micros(micros(kept).saturating_neg());
+        let found = self.old_activity(until).await;
+        // Nobody writes where nothing is old.
+        let Some(which) = found.map_err(|error| self.error(&error))? else {
+            return Ok(0);
+        };
+        let transaction = self.begin().await?;
+        let forgotten = forget(&transaction, which, until).await;
+        self.finish(transaction, forgotten.map_err(Into::into))
+            .await
+    }
+
+    /// Finds an old entry among the first of all, which lie by their ids as they were written: so whether
+    /// there is one is known without reading more of the log.
+    async fn old_activity(&self, until: UtcTime) -> Result<Option<Counted>, DbErr> {
+        let first: Vec<(Option<Uuid>, ActivityScope, UtcTime)> = log::Entity::find()
+            .select_only()
+            .columns([
+                log::Column::OrganizationId,
+                log::Column::Scope,
+                log::Column::CreatedAt,
+            ])
+            .order_by_asc(log::Column::Id)
+            .limit(ENTRIES_MAX)
+            .into_tuple()
+            .all(&self.db)
+            .await?;
+        let mut old = first.into_iter().filter(|(.., at)| *at < until);
+        Ok(old
+            .next()
+            .map(|(organization, scope, _)| (organization, scope)))
+    }
+}
+
+/// Deletes some of them and counts less. Counting is last, as it is for who writes entries, and locks one
+/// row only: so nobody waits for each other.
+async fn forget(
+    within: &DatabaseTransaction,
+    (organization, scope): Counted,
+    until: UtcTime,
+) -> Result<u64, DbErr> {
+    let oldest = log::Entity::find()
+        .select_only()
+        .column(log::Column::Id)
+        .filter(of_organization(organization))
+        .filter(log::Column::Scope.eq(scope))
+        .filter(log::Column::CreatedAt.lt(until))
+        .order_by_asc(log::Column::CreatedAt)
+        .limit(ENTRIES_MAX)
+        .into_query();
+    let gone = log::Entity::delete_many()
+        .filter(log::Column::Id.in_subquery(oldest))
+        .exec(within)
+        .await?
+        .rows_affected;
+    let Some(organization) = organization else {
+        return Ok(gone);
+    };
+    let entries = counts::Column::Entries;
+    let less = Expr::col(entries).sub(i64::try_from(gone).unwrap_or(i64::MAX));
+    counts::Entity::update_many()
+        .col_expr(entries, less)
+        .filter(counts::Column::OrganizationId.eq(organization))
+        .filter(counts::Column::Scope.eq(scope))
+        .exec(within)
+        .await?;
+    Ok(gone)
+}
+
+fn of_organization(id: Option<Uuid>) -> Expr {
+    match id {
+        Some(id) => log::Column::OrganizationId.eq(id),
+        None => log::Column::OrganizationId.is_null(),
+    }
+}

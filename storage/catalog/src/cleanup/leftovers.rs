@@ -1,0 +1,121 @@
+//! Rows of deleted projects and organizations.
+
+use super::{BYTES_MAX, ENTRIES_MAX, ROWS_MAX};
+use crate::catalog::Catalog;
+use crate::entities::{
+    activity_log as log, deleted_batch_exports, deleted_organizations, deleted_projects,
+};
+use crate::error::CatalogError;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait,
+};
+
+/// Tables that have many rows of a project, each with what measures the bytes of a row.
+const TABLES: [(&str, &str); 3] = [
+    ("persons", "octet_length(properties)"),
+    ("person_distinct_ids", "octet_length(distinct_id)"),
+    ("groups", "octet_length(properties)"),
+];
+
+impl Catalog {
+    /// Tells whether deleted projects, organizations or batch exports have left anything.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn has_leftovers(&self) -> Result<bool, CatalogError> {
+        let looked = async {
+            let project = deleted_projects::Entity::find().one(&self.db).await?;
+            let organization = deleted_organizations::Entity::find().one(&self.db).await?;
+            let export = deleted_batch_exports::Entity::find().one(&self.db).await?;
+            Ok(project.is_some() || organization.is_some() || export.is_some())
+        };
+        looked.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    /// Deletes a piece of what deleted projects, organizations and batch exports left: at most 2 000 rows,
+    /// and 8 MiB of properties but for the last of them. Answers how many rows; 0: nothing is left.
+    ///
+    /// # Errors
+    ///
+    /// What the database says; then nothing was deleted.
+    pub async fn delete_leftovers(&self) -> Result<u64, CatalogError> {
+        let deleted = async {
+            let of_project = self.delete_of_project().await?;
+            if of_project > 0 {
+                return Ok(of_project);
+            }
+            match self.delete_of_batch_export().await? {
+                0 => self.delete_of_organization().await,
+                count => Ok(count),
+            }
+        };
+        deleted.await.map_err(|error: DbErr| self.error(&error))
+    }
+
+    async fn delete_of_project(&self) -> Result<u64, DbErr> {
+        let first = deleted_projects::Entity::find()
+            .order_by_asc(deleted_projects::Column::TeamId)
+            .one(&self.db)
+            .await?;
+        let Some(deleted_projects::Model { team_id }) = first else {
+            return Ok(0);
+        };
+        for (table, bytes) in TABLES {
+            let piece = piece(self.writer.get_database_backend(), table, bytes, team_id);
+            let count = self.writer.execute_unprepared(&piece).await?;
+            if count.rows_affected() > 0 {
+                return Ok(count.rows_affected());
+            }
+        }
+        let done = deleted_projects::Entity::delete_by_id(team_id)
+            .exec(&self.writer)
+            .await?;
+        tracing::info!(team_id, "all rows of a deleted project are deleted");
+        Ok(done.rows_affected)
+    }
+
+    async fn delete_of_organization(&self) -> Result<u64, DbErr> {
+        let first = deleted_organizations::Entity::find()
+            .order_by_asc(deleted_organizations::Column::OrganizationId)
+            .one(&self.db)
+            .await?;
+        let Some(deleted_organizations::Model { organization_id }) = first else {
+            return Ok(0);
+        };
+        let entries = log::Entity::find()
+            .select_only()
+            .column(log::Column::Id)
+            .filter(log::Column::OrganizationId.eq(organization_id))
+            .limit(ENTRIES_MAX)
+            .into_query();
+        let gone = log::Entity::delete_many()
+            .filter(log::Column::Id.in_subquery(entries))
+            .exec(&self.writer)
+            .await?;
+        if gone.rows_affected > 0 {
+            return Ok(gone.rows_affected);
+        }
+        let done = deleted_organizations::Entity::delete_by_id(organization_id)
+            .exec(&self.writer)
+            .await?;
+        Ok(done.rows_affected)
+    }
+}
+
+/// Deletes the first rows of a project in a table. Rows are named by their place in the file, which is
+/// quicker than by their keys and alike for all tables; nobody makes or moves rows of a deleted project.
+fn piece(backend: DbBackend, table: &str, bytes: &str, team_id: i64) -> String {
+    let (row, before, behind) = match backend {
+        DbBackend::Postgres => ("ctid", "= ANY (ARRAY(", "))"),
+        _ => ("rowid", "IN (", ")"),
+    };
+    format!(
+        "DELETE FROM {table} WHERE {row} {before}SELECT place FROM (\
+         SELECT place, SUM(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before FROM (\
+         SELECT {row} AS place, {bytes} AS bytes FROM {table} \
+         WHERE team_id = {team_id} LIMIT {ROWS_MAX}) AS first_rows) AS measured \
+         WHERE bytes_before < {BYTES_MAX}{behind}"
+    )
+}

@@ -1,0 +1,172 @@
+//! Addresses of e-mail, in the one form that mail goes to and that people are known by.
+//!
+//! Two texts that mail takes to one mailbox are one person, and nobody is known by an address that
+//! mail would not reach. So the form is made before a mail is sent, not after:
+//!
+//! - the domain is punycode in lower case, as DNS is asked for it;
+//! - the part before it is composed (NFC), which makes the Kelvin sign a `K`; its case is the
+//!   receiving server's affair and stays for mails;
+//! - people are known by that in lower case.
+
+use email_address::{EmailAddress, Options};
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
+use millrace_rows::is_control;
+use unicode_normalization::UnicodeNormalization;
+
+/// The longest address, in characters.
+const EMAIL_CHARS_MAX: usize = 254;
+
+/// An address that mail could be sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Email {
+    /// Where mail goes.
+    pub(crate) mailbox: String,
+    /// What its owner is known by.
+    pub(crate) key: String,
+}
+
+impl Email {
+    /// The address that a text means; `None` if it is plainly none. Only a mail can prove it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (local, domain) = text.trim().rsplit_once('@')?;
+        // What DNS would not take, such as underscores, may be a name of a network of one's own.
+        let domain = Uts46::new().to_ascii(
+            domain.as_bytes(),
+            AsciiDenyList::URL,
+            Hyphens::Allow,
+            DnsLength::Verify,
+        );
+        let local: String = local.nfc().collect();
+        let mailbox = format!("{local}@{}", domain.ok()?);
+        let key: String = mailbox.to_lowercase().nfc().collect();
+        (is_plausible(&mailbox) && is_plausible(&key)).then_some(Self { mailbox, key })
+    }
+
+    /// What the owner of an address is known by; of what is no address, what it was kept as before
+    /// addresses had one form.
+    pub(crate) fn key_of(text: &str) -> String {
+        let parsed = Self::parse(text).map(|email| email.key);
+        parsed.unwrap_or_else(|| text.trim().to_lowercase())
+    }
+}
+
+/// Whether it is an address by RFC 5322, without a name beside it, and without the white space
+/// that it allows in quotes.
+fn is_plausible(email: &str) -> bool {
+    let strict = Options::default()
+        .without_display_text()
+        .without_domain_literal()
+        .with_no_minimum_sub_domains();
+    let printable = !email.contains(|c: char| c.is_whitespace() || is_control(c));
+    printable
+        && email.chars().count() <= EMAIL_CHARS_MAX
+        && EmailAddress::parse_with_options(email, strict).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reaches_one_mailbox_is_one_address() {
+        let table = [
+            (" Ann@Example.COM ", "Ann@example.com", "ann@example.com"),
+            ("owner@localhost", "owner@localhost", "owner@localhost"),
+            ("a@b_c.example", "a@b_c.example", "a@b_c.example"),
+            // The Kelvin sign is composed to a K, and mail goes there.
+            (
+                "\u{212a}ay@example.com",
+                "Kay@example.com",
+                "kay@example.com",
+            ),
+            ("a@\u{212a}ay.example", "a@kay.example", "a@kay.example"),
+            // Composed and not.
+            (
+                "r\u{e9}@a.example",
+                "r\u{e9}@a.example",
+                "r\u{e9}@a.example",
+            ),
+            (
+                "re\u{301}@a.example",
+                "r\u{e9}@a.example",
+                "r\u{e9}@a.example",
+            ),
+            (
+                "RE\u{301}@a.example",
+                "R\u{c9}@a.example",
+                "r\u{e9}@a.example",
+            ),
+            // Unicode and punycode.
+            (
+                "a@B\u{fc}cher.example",
+                "a@xn--bcher-kva.example",
+                "a@xn--bcher-kva.example",
+            ),
+            (
+                "a@bu\u{308}cher.example",
+                "a@xn--bcher-kva.example",
+                "a@xn--bcher-kva.example",
+            ),
+            (
+                "a@XN--BCHER-KVA.example",
+                "a@xn--bcher-kva.example",
+                "a@xn--bcher-kva.example",
+            ),
+            // Full width is another mailbox.
+            (
+                "\u{ff4b}ay@a.example",
+                "\u{ff4b}ay@a.example",
+                "\u{ff4b}ay@a.example",
+            ),
+        ];
+        for (text, mailbox, key) in table {
+            let email = Email::parse(text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((&*email.mailbox, &*email.key), (mailbox, key), "{text}");
+            let again = Email::parse(&email.key).unwrap();
+            assert_eq!(again.key, key, "{text}");
+            assert_eq!(again.mailbox, key, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_ascii_address_is_known_by_the_mailbox_that_mail_goes_to() {
+        for c in '\u{80}'..=char::MAX {
+            let Some(email) = Email::parse(&format!("a{c}b@a.example")) else {
+                continue;
+            };
+            assert!(
+                !email.key.is_ascii() || email.mailbox.eq_ignore_ascii_case(&email.key),
+                "{c:?}: {email:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_plainly_no_address_is_none() {
+        let long = format!("{}@b", "a".repeat(254));
+        for wrong in [
+            "",
+            "ann",
+            "@b",
+            "a@",
+            "a@b@c",
+            "a b@c",
+            "a\n@c",
+            "A <a@b>",
+            "a@[::1]",
+            &long,
+            "a@b..c",
+            "a@xn--\u{80}.example",
+            "a@b\u{ad}..c",
+            // Lower case takes it apart, and a mark alone is in no address.
+            "\u{130}@a.example",
+        ] {
+            assert_eq!(Email::parse(wrong), None, "{wrong:?}");
+            assert_eq!(
+                Email::key_of(wrong),
+                wrong.trim().to_lowercase(),
+                "{wrong:?}"
+            );
+        }
+    }
+}

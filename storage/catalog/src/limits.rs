@@ -1,0 +1,78 @@
+//! How much an organization, or a person, may have: who has a key could fill the catalog otherwise.
+
+use crate::error::ChangeError;
+
+/// Organizations that a user owns and makes one more.
+pub const OWNED_ORGANIZATIONS_MAX: u64 = 1_000;
+/// Members of an organization, so that a role has no more of them either.
+pub const MEMBERS_MAX: u64 = 10_000;
+/// Projects of an organization.
+pub const PROJECTS_MAX: u64 = 1_500;
+/// Domains that an organization claims.
+pub const DOMAINS_MAX: u64 = 1_000;
+/// Invites of an organization, expired ones as well, as they stay in its list.
+pub const INVITES_MAX: u64 = 10_000;
+/// Roles of an organization.
+pub const ROLES_MAX: u64 = 1_000;
+/// Historical migrations that an organization asked for.
+pub const HISTORICAL_MIGRATIONS_MAX: u64 = 10_000;
+/// Roles of members of an organization, all together: they go with it in one transaction.
+pub const ROLE_MEMBERSHIPS_MAX: u64 = 50_000;
+/// Proxy records of an organization: each is looked at again and again.
+pub const PROXY_RECORDS_MAX: u64 = 100;
+/// Backfills of an export that have not ended.
+pub const OPEN_BACKFILLS_MAX: u64 = 100;
+/// Backfills of all exports of an organization that have not ended: each export that was paused may have one
+/// when all are let run again.
+pub const OPEN_BACKFILLS_OF_ORGANIZATION_MAX: u64 = 500;
+/// Keys of a user that are in force.
+pub const KEYS_PER_USER_MAX: u64 = 100;
+
+/// Limits for each organization; 0 is any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatalogLimits {
+    /// Batch exports of an organization.
+    pub batch_exports_max: u64,
+    /// Plugins that an organization has made or installed.
+    pub plugins_max: u64,
+}
+
+impl Default for CatalogLimits {
+    fn default() -> Self {
+        Self {
+            batch_exports_max: 200,
+            plugins_max: 500,
+        }
+    }
+}
+
+/// Refuses one more of something than somebody may have at all.
+pub(crate) fn must_have_fewer(
+    who: &str,
+    most: u64,
+    what: &str,
+    had: u64,
+) -> Result<(), ChangeError> {
+    if had < most {
+        return Ok(());
+    }
+    let detail = format!("{who} has at most {most} {what}.");
+    Err(ChangeError::forbidden(detail))
+}
+
+/// Refuses one more of something than an organization may have by a setting.
+pub(crate) fn must_have_room(
+    what: &str,
+    setting: &str,
+    had: u64,
+    most: u64,
+) -> Result<(), ChangeError> {
+    if most == 0 || had < most {
+        return Ok(());
+    }
+    let detail = format!(
+        "An organization has at most {most} {what}. Delete one that is not needed, or ask the server's \
+         operator for more ({setting})."
+    );
+    Err(ChangeError::invalid(None, "invalid_input", detail))
+}

@@ -1,0 +1,199 @@
+//! A folder for each organization below that of exports to files. Exports that are there keep their
+//! paths, unless another organization has files there, too.
+//!
+//! Those that do are paused, all of them: nobody can tell here who was first, or meant it. When they
+//! go on they do so below their organization's folder; the log of each says so.
+
+use sea_orm::prelude::{Json, Uuid};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ConnectionTrait, QueryResult};
+use sea_orm_migration::schema::boolean;
+use sea_orm_migration::sea_query::Table;
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+
+/// Written for whoever has the export: it names nobody else's path.
+const MESSAGE: &str = "The export was paused by an upgrade of the server, as its folder was not its \
+     organization's alone. Unpause it to go on in the same folder below the organization's own; the \
+     server's operator has the files of before.";
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0036_export_folders"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let mut table = Table::alter();
+        table
+            .table("batch_exports")
+            .add_column(boolean("files_at_root").default(false));
+        manager.alter_table(table).await?;
+        let folders = read(manager).await?;
+        for folder in &folders {
+            let is_own =
+                !folders.iter().any(|other| folder.meets(other)) && !folder.is_in_another();
+            if is_own {
+                let kept = Expr::val(true);
+                set(manager, folder.export_id, &[("files_at_root", kept)]).await?;
+            } else {
+                pause(manager, folder).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of one export's files.
+struct ExportFolder {
+    export_id: Uuid,
+    organization_id: Uuid,
+    /// When the export last changed: what is known of the time without a clock.
+    changed_at: i64,
+    is_absolute: bool,
+    parts: Vec<String>,
+}
+
+impl ExportFolder {
+    fn of(row: &QueryResult) -> Result<Self, DbErr> {
+        let config: Json = row.try_get("", "destination_config")?;
+        let path = config.get("path").and_then(Json::as_str);
+        let path = path.unwrap_or_default();
+        let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+        Ok(Self {
+            export_id: row.try_get("", "id")?,
+            organization_id: row.try_get("", "organization_id")?,
+            changed_at: row.try_get("", "last_updated_at")?,
+            is_absolute: path.starts_with('/'),
+            parts: parts.map(str::to_owned).collect(),
+        })
+    }
+
+    /// Tells whether files of both may be in one folder, or those of one below those of the other, which
+    /// is as bad for whoever reads all that is there.
+    fn meets(&self, other: &Self) -> bool {
+        if self.organization_id == other.organization_id {
+            return false;
+        }
+        match (self.is_absolute, other.is_absolute) {
+            (true, false) => self.meets_below(other),
+            (false, true) => other.meets_below(self),
+            _ => are_one(&self.parts, &other.parts),
+        }
+    }
+
+    /// The same where it is not known how much of our path is the folder of exports itself.
+    fn meets_below(&self, other: &Self) -> bool {
+        let ends = (0..=self.parts.len()).filter_map(|start| self.parts.get(start..));
+        let mut ends = ends.filter(|end| !end.is_empty());
+        ends.any(|end| are_one(end, &other.parts))
+    }
+
+    /// Tells whether it is in what is another organization's own folder from now on.
+    fn is_in_another(&self) -> bool {
+        let ids = self
+            .parts
+            .iter()
+            .filter_map(|part| Uuid::try_parse(part).ok());
+        ids.into_iter().any(|id| id != self.organization_id)
+    }
+}
+
+/// Tells whether two folders may be the same, or one in the other; what is in braces stands for anything.
+fn are_one(one: &[String], other: &[String]) -> bool {
+    let mut pairs = one.iter().zip(other);
+    pairs.all(|(one, other)| one == other || one.contains('{') || other.contains('{'))
+}
+
+async fn read(manager: &SchemaManager<'_>) -> Result<Vec<ExportFolder>, DbErr> {
+    let mut exports = Query::select();
+    exports
+        .columns([
+            "id",
+            "organization_id",
+            "destination_config",
+            "last_updated_at",
+        ])
+        .from("batch_exports")
+        .and_where(Expr::col("destination_type").eq("FileSystem"));
+    let rows = manager.get_connection().query_all(&exports).await?;
+    rows.iter().map(ExportFolder::of).collect()
+}
+
+async fn set(
+    manager: &SchemaManager<'_>,
+    export_id: Uuid,
+    values: &[(&'static str, Expr)],
+) -> Result<(), DbErr> {
+    let mut update = Query::update();
+    update
+        .table("batch_exports")
+        .values(values.iter().cloned())
+        .and_where(Expr::col("id").eq(export_id));
+    manager.execute(update).await
+}
+
+async fn pause(manager: &SchemaManager<'_>, folder: &ExportFolder) -> Result<(), DbErr> {
+    tracing::warn!(
+        export = %folder.export_id, organization = %folder.organization_id,
+        "an export to files is paused, as its folder is not its organization's alone: see \
+         \"Exports that an upgrade paused\" in the runbook"
+    );
+    set(manager, folder.export_id, &[("paused", Expr::val(true))]).await?;
+    let mut line = Query::insert();
+    line.into_table("batch_export_logs")
+        .columns(["batch_export_id", "logged_at", "level", "message"])
+        .values_panic([
+            folder.export_id.into(),
+            folder.changed_at.into(),
+            "ERROR".into(),
+            MESSAGE.into(),
+        ]);
+    manager.execute(line).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(organization: u128, path: &str) -> ExportFolder {
+        let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+        ExportFolder {
+            export_id: Uuid::nil(),
+            organization_id: Uuid::from_u128(organization),
+            changed_at: 0,
+            is_absolute: path.starts_with('/'),
+            parts: parts.map(str::to_owned).collect(),
+        }
+    }
+
+    #[test]
+    fn folders_of_two_organizations_meet_where_one_may_hold_the_other() {
+        let table = [
+            ("lake", "lake", true),
+            ("lake", "./lake/", true),
+            ("lake/acme", "lake", true),
+            ("", "lake", true),
+            ("lake/acme", "lake/eve", false),
+            ("lake", "lakes", false),
+            ("lake/{year}", "lake/2026", true),
+            ("{table}/acme", "lake/eve", false),
+            ("/exports/lake", "lake", true),
+            ("/exports/lake", "/exports/lake/x", true),
+            ("/exports/lake", "/exports/pond", false),
+            ("/exports/lake", "pond", false),
+        ];
+        for (one, other, expected) in table {
+            let (here, there) = (folder(1, one), folder(2, other));
+            assert_eq!(here.meets(&there), expected, "{one} {other}");
+            assert_eq!(there.meets(&here), expected, "{other} {one}");
+            assert!(!here.meets(&folder(1, other)), "{one} {other}");
+        }
+        let another = Uuid::from_u128(2);
+        assert!(folder(1, &format!("{another}/x")).is_in_another());
+        assert!(!folder(2, &format!("{another}/x")).is_in_another());
+    }
+}

@@ -1,0 +1,59 @@
+//! Times of pauses that are the planner's own, as `last_paused_at` is the customer's to write; and what
+//! a backfill exports, whatever its export is told later.
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm_migration::schema::{big_integer_null, json_null};
+use sea_orm_migration::sea_query::Table;
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0037_export_plans"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        // One at a time: SQLite adds one column with a statement.
+        for column in [
+            big_integer_null("paused_since"),
+            big_integer_null("resumed_at"),
+            json_null("passed_over"),
+        ] {
+            let mut table = Table::alter();
+            table.table("batch_exports").add_column(column);
+            manager.alter_table(table).await?;
+        }
+        let mut backfills = Table::alter();
+        backfills
+            .table("batch_export_backfills")
+            .add_column(json_null("asked_for"));
+        manager.alter_table(backfills).await?;
+        // Whoever wrote a time after the last change made it up.
+        let paused_at = Expr::col("last_paused_at");
+        let changed_at = Expr::col("last_updated_at");
+        let mut pauses = Query::update();
+        pauses
+            .table("batch_exports")
+            .value(
+                "paused_since",
+                Expr::case(paused_at.clone().lte(changed_at.clone()), paused_at)
+                    .finally(changed_at),
+            )
+            .and_where(Expr::col("paused").eq(true));
+        manager.execute(pauses).await?;
+        // Of which no window was planned, as they begin later: the planner looks anew.
+        let mut begins = Query::update();
+        begins
+            .table("batch_exports")
+            .value("live_since", Option::<i64>::None)
+            .value("windows_until", Option::<i64>::None)
+            .value("next_window_end", Option::<i64>::None)
+            .and_where(Expr::col("windows_until").eq(Expr::col("live_since")))
+            .and_where(Expr::col("start_at").gt(Expr::col("created_at")));
+        manager.execute(begins).await
+    }
+}

@@ -1,0 +1,109 @@
+//! Proxy records are claims, as domains are: every organization may have one for a domain, and it is
+//! unique only among those whose checks prove it. A claim that nothing proves blocks nobody else.
+//!
+//! Until now the column was unique, so what is there keeps both rules. SQLite cannot drop that from a
+//! column: there the table is made anew.
+
+use sea_orm::{ConnectionTrait, DbBackend};
+use sea_orm_migration::schema::{big_integer, big_integer_null, pk_uuid, text, text_null, uuid};
+use sea_orm_migration::sea_query::{
+    ConditionalStatement, Expr, ExprTrait, ForeignKey, ForeignKeyAction, Index, Table,
+    TableCreateStatement,
+};
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager, async_trait};
+
+const COLUMNS: &str = "id, organization_id, domain, target_cname, status, message, created_by, \
+     created_at, updated_at, check_at";
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0039_proxy_claims"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let db = manager.get_connection();
+        if manager.get_database_backend() == DbBackend::Postgres {
+            let drop = "ALTER TABLE proxy_records DROP CONSTRAINT proxy_records_domain_key";
+            db.execute_unprepared(drop).await?;
+        } else {
+            remake(manager).await?;
+        }
+        // As in their table: whose check is right first has the domain while it stays so.
+        let mut proven_once = Index::create();
+        proven_once
+            .name("proxy_records_proven_once")
+            .table("proxy_records")
+            .col("domain")
+            .unique()
+            .and_where(Expr::col("status").is_in(["valid", "warning"]));
+        manager.create_index(proven_once).await?;
+        let mut claimed_once = Index::create();
+        claimed_once
+            .name("proxy_records_claimed_once")
+            .table("proxy_records")
+            .col("organization_id")
+            .col("domain")
+            .unique();
+        manager.create_index(claimed_once).await
+    }
+}
+
+async fn remake(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
+    let db = manager.get_connection();
+    db.execute_unprepared("ALTER TABLE proxy_records RENAME TO proxy_records_before")
+        .await?;
+    manager.create_table(table()).await?;
+    let copy =
+        format!("INSERT INTO proxy_records ({COLUMNS}) SELECT {COLUMNS} FROM proxy_records_before");
+    db.execute_unprepared(&copy).await?;
+    // Its indexes go with it, so that those of the new one can have their names.
+    db.execute_unprepared("DROP TABLE proxy_records_before")
+        .await?;
+    let mut of_organization = Index::create();
+    of_organization
+        .name("proxy_records_of_organization")
+        .table("proxy_records")
+        .col("organization_id")
+        .col("created_at")
+        .col("id");
+    manager.create_index(of_organization).await?;
+    let mut due = Index::create();
+    due.name("proxy_records_due")
+        .table("proxy_records")
+        .col("check_at");
+    manager.create_index(due).await
+}
+
+fn table() -> TableCreateStatement {
+    let mut table = Table::create();
+    table
+        .table("proxy_records")
+        .col(pk_uuid("id"))
+        .col(uuid("organization_id"))
+        .col(text("domain"))
+        .col(text("target_cname"))
+        .col(text("status"))
+        .col(text_null("message"))
+        .col(big_integer_null("created_by"))
+        .col(big_integer("created_at"))
+        .col(big_integer("updated_at"))
+        .col(big_integer("check_at"))
+        .foreign_key(
+            ForeignKey::create()
+                .from("proxy_records", "organization_id")
+                .to("organizations", "id")
+                .on_delete(ForeignKeyAction::Cascade),
+        )
+        .foreign_key(
+            ForeignKey::create()
+                .from("proxy_records", "created_by")
+                .to("users", "id")
+                .on_delete(ForeignKeyAction::SetNull),
+        );
+    table.to_owned()
+}

@@ -1,0 +1,131 @@
+//! Projects that have so much to apply that others must not wait for them.
+//!
+//! Such a project gets a place of its own ([`Catalog::defer_persons`]). From then on the common place
+//! passes its updates over, and its own says what is left of them. When it has come as far as all the
+//! others, it joins them again ([`Catalog::rejoin_persons`]).
+
+use super::progress::{self, PersonProgress, locked_progress};
+use super::update::UpdatePlace;
+use crate::catalog::Catalog;
+use crate::entities::{person_backlogs as backlogs, projects};
+use crate::error::CatalogError;
+use crate::time::UtcTime;
+use millrace_rows::TeamId;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel, QueryFilter,
+    QueryOrder, QuerySelect,
+};
+
+impl Catalog {
+    /// Gives projects a place of their own, where the common one is. Answers how many got one: none if
+    /// updates were applied since `from`, or if there are no such projects any more.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn defer_persons(
+        &self,
+        from: &PersonProgress,
+        teams: &[TeamId],
+    ) -> Result<usize, CatalogError> {
+        let transaction = self.begin().await?;
+        let deferred = async {
+            let progress = locked_progress(&transaction).await?;
+            if !progress.is_where(from) {
+                return Ok(0);
+            }
+            let mut existing = projects::Entity::find()
+                .select_only()
+                .column(projects::Column::Id)
+                .filter(projects::Column::Id.is_in(teams.iter().map(|team| team.0)))
+                .order_by_asc(projects::Column::Id)
+                .into_tuple::<i64>()
+                .all(&transaction)
+                .await?;
+            existing.retain(|team| progress.backlog(*team).is_none());
+            for team in &existing {
+                let row = backlogs::Model {
+                    team_id: *team,
+                    created_at: progress.place.created_at.into(),
+                    request_id: progress.place.request_id,
+                    position: progress.place.index,
+                    version: 0,
+                    passed: progress.passed,
+                };
+                backlogs::Entity::insert(row.into_active_model())
+                    .exec_without_returning(&transaction)
+                    .await?;
+            }
+            Ok(existing.len())
+        };
+        let deferred: Result<usize, DbErr> = deferred.await;
+        let count = deferred.map_err(|error| self.error(&error))?;
+        self.commit(transaction).await?;
+        Ok(count)
+    }
+
+    /// Notes that projects with a backlog are as far as this arrival time, applied and in ClickHouse. If
+    /// all others are, too (`rejoin`), they have no place of their own any more. Those that are further
+    /// stay so, apart. Nothing happens if updates were applied since `from`.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub async fn rejoin_persons(
+        &self,
+        from: &PersonProgress,
+        teams: &[TeamId],
+        passed: UtcTime,
+        rejoin: bool,
+    ) -> Result<(), CatalogError> {
+        if teams.is_empty() {
+            return Ok(());
+        }
+        let transaction = self.begin().await?;
+        let noted = note_caught_up(&transaction, from, teams, passed, rejoin).await;
+        noted.map_err(|error| self.error(&error))?;
+        self.commit(transaction).await
+    }
+}
+
+async fn note_caught_up(
+    within: &DatabaseTransaction,
+    from: &PersonProgress,
+    teams: &[TeamId],
+    passed: UtcTime,
+    rejoin: bool,
+) -> Result<(), DbErr> {
+    let mut progress = locked_progress(within).await?;
+    if !progress.is_where(from) {
+        return Ok(());
+    }
+    if !rejoin {
+        let column = backlogs::Column::Passed;
+        let is_later = Condition::any()
+            .add(column.is_null())
+            .add(column.lt(passed));
+        let later = backlogs::Entity::update_many()
+            .col_expr(column, Expr::value(passed))
+            .filter(backlogs::Column::TeamId.is_in(teams.iter().map(|team| team.0)))
+            .filter(is_later);
+        return later.exec(within).await.map(drop);
+    }
+    // Where a node was forgotten, what all have passed may be earlier than it was: whoever is further
+    // would take the common place over updates of others.
+    let joining = progress
+        .backlogs
+        .iter()
+        .filter(|backlog| teams.contains(&backlog.team_id) && backlog.passed <= Some(passed));
+    let joining: Vec<(i64, UpdatePlace)> = joining
+        .map(|backlog| (backlog.team_id.0, backlog.place))
+        .collect();
+    // The common place is behind theirs now, so that none of their updates is read twice.
+    let last = joining.iter().map(|(_, place)| *place).max();
+    progress.place = progress.place.max(last.unwrap_or(progress.place));
+    progress.backlogs.clear();
+    progress::save(within, &progress).await?;
+    let joined = joining.into_iter().map(|(team, _)| team);
+    let gone = backlogs::Entity::delete_many().filter(backlogs::Column::TeamId.is_in(joined));
+    gone.exec(within).await.map(drop)
+}

@@ -1,0 +1,63 @@
+//! Global plugins that other organizations use: those of an organization that is to be deleted would take the
+//! settings of the others with them.
+
+use crate::entities::{plugin_configs as configs, plugins, projects};
+use crate::error::ChangeError;
+use crate::transaction::{Abort, locked};
+use sea_orm::prelude::Uuid;
+use sea_orm::sea_query::Query;
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+
+/// How many of them are named.
+const NAMED_MAX: usize = 3;
+
+/// Lets an organization, which is locked, pass if nobody else uses a global plugin of it, and keeps others
+/// from beginning to until the transaction ends.
+///
+/// # Errors
+///
+/// Other organizations use some.
+pub(crate) async fn must_share_no_plugins(
+    within: &DatabaseTransaction,
+    organization_id: Uuid,
+) -> Result<(), Abort> {
+    let global = plugins::Entity::find()
+        .filter(plugins::Column::OrganizationId.eq(organization_id))
+        .filter(plugins::Column::IsGlobal.eq(true))
+        .order_by_asc(plugins::Column::Id);
+    let global = locked(within, global).all(within).await?;
+    if global.is_empty() {
+        return Ok(());
+    }
+    let mut own = Query::select();
+    own.column(projects::Column::Id)
+        .from(projects::Entity)
+        .and_where(projects::Column::OrganizationId.eq(organization_id));
+    let used: Vec<i64> = configs::Entity::find()
+        .select_only()
+        .column(configs::Column::PluginId)
+        .distinct()
+        .filter(configs::Column::PluginId.is_in(global.iter().map(|plugin| plugin.id)))
+        .filter(configs::Column::TeamId.not_in_subquery(own))
+        .into_tuple()
+        .all(within)
+        .await?;
+    if used.is_empty() {
+        return Ok(());
+    }
+    let shared = global.iter().filter(|plugin| used.contains(&plugin.id));
+    let names = shared.take(NAMED_MAX).map(|plugin| {
+        let name = plugin.name.as_deref().unwrap_or("without a name");
+        format!("{} ({name})", plugin.id)
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    let more = if used.len() > NAMED_MAX { ", …" } else { "" };
+    let detail = format!(
+        "Other organizations use {} global plugins of this one, which would be deleted with it: {names}{more}. \
+         Ask the operator to set is_global to false for them, or to give the others plugins of their own.",
+        used.len()
+    );
+    Err(ChangeError::invalid(None, "invalid_input", detail).into())
+}

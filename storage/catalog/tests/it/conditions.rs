@@ -1,0 +1,127 @@
+//! Changes that depend on what others may change at the same time.
+
+use crate::stand::Stand;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Catalog, CatalogError, ChangeError, ConditionLocks, OrganizationChange, Standing,
+};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+on_both!(
+    a_broken_condition_changes_nothing,
+    of_changes_on_one_condition_one_is_made_in_whichever_process,
+    changes_that_wait_leave_connections_to_whoever_looks,
+);
+
+fn renamed(name: &str) -> OrganizationChange {
+    OrganizationChange {
+        name: Some(name.to_owned()),
+        ..OrganizationChange::default()
+    }
+}
+
+async fn name_of(catalog: &Catalog, id: Uuid) -> String {
+    let found = catalog.organization(id).await.unwrap();
+    found.unwrap().name
+}
+
+/// A catalog that changes an organization only while it has a name.
+fn while_named(catalog: &Catalog, id: Uuid, name: &str) -> Catalog {
+    let locks = ConditionLocks {
+        organization_id: Some(id),
+        ..ConditionLocks::default()
+    };
+    let name = name.to_owned();
+    catalog.clone().on_condition(locks, move |reader| {
+        let name = name.clone();
+        async move {
+            match name_of(&reader, id).await == name {
+                true => Standing::Holds,
+                false => Standing::Broken,
+            }
+        }
+    })
+}
+
+fn is_broken<T>(outcome: &Result<T, ChangeError>) -> bool {
+    let broken = ChangeError::Catalog(CatalogError::ConditionBroken);
+    outcome
+        .as_ref()
+        .is_err_and(|error| error.to_string() == broken.to_string())
+}
+
+async fn a_broken_condition_changes_nothing(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, id, owner) = (&stand.catalog, stand.organization, &stand.owner);
+    let before = stand.entries(None).await.len();
+    let other = while_named(catalog, id, "Other");
+    let refused = other.update_organization(owner, id, renamed("New")).await;
+    assert!(is_broken(&refused), "{refused:?}");
+    let refused = other.delete_organization(owner, id).await;
+    assert!(is_broken(&refused), "{refused:?}");
+    let unknown = catalog
+        .clone()
+        .on_condition(ConditionLocks::default(), |_| async { Standing::Unknown });
+    let refused = unknown.update_organization(owner, id, renamed("New")).await;
+    let is_unreachable = matches!(
+        refused,
+        Err(ChangeError::Catalog(CatalogError::Unreachable { .. }))
+    );
+    assert!(is_unreachable, "{refused:?}");
+    assert_eq!(name_of(catalog, id).await, "Acme");
+    assert_eq!(stand.entries(None).await.len(), before);
+    let acme = while_named(catalog, id, "Acme");
+    let changed = acme.update_organization(owner, id, renamed("New")).await;
+    assert_eq!(changed.unwrap().name, "New");
+}
+
+async fn of_changes_on_one_condition_one_is_made_in_whichever_process(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (id, owner) = (stand.organization, &stand.owner);
+    let other = Catalog::open(database.url()).await.unwrap();
+    let mut name = "Acme".to_owned();
+    for round in 0..20 {
+        let mut changes = JoinSet::new();
+        for (number, catalog) in [&stand.catalog, &other].repeat(3).into_iter().enumerate() {
+            let (catalog, owner) = (while_named(catalog, id, &name), owner.clone());
+            let new = format!("Name {round} {number}");
+            changes.spawn(async move {
+                let changed = catalog.update_organization(&owner, id, renamed(&new)).await;
+                assert!(changed.is_ok() || is_broken(&changed), "{changed:?}");
+                changed.is_ok()
+            });
+        }
+        let made = changes.join_all().await;
+        let made = made.into_iter().filter(|made| *made).count();
+        assert_eq!(made, 1, "round {round}");
+        name = name_of(&other, id).await;
+    }
+}
+
+/// A pool has fewer connections than there are changes.
+async fn changes_that_wait_leave_connections_to_whoever_looks(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, id, owner) = (&stand.catalog, stand.organization, &stand.owner);
+    let mut changes = JoinSet::new();
+    for number in 0..40 {
+        let catalog = match number % 2 {
+            0 => while_named(catalog, id, "Acme"),
+            _ => catalog.clone(),
+        };
+        let owner = owner.clone();
+        changes.spawn(async move {
+            let same = OrganizationChange {
+                is_member_join_email_enabled: Some(number % 3 == 0),
+                ..OrganizationChange::default()
+            };
+            catalog
+                .update_organization(&owner, id, same)
+                .await
+                .map(drop)
+        });
+    }
+    for outcome in changes.join_all().await {
+        outcome.unwrap();
+    }
+}

@@ -1,0 +1,142 @@
+//! Addresses of e-mail, however they are written.
+
+use crate::stand::{Stand, blame, field};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{Catalog, ChangeError, NewInvite, NewUser};
+
+on_both!(
+    an_address_is_one_account_however_it_is_written,
+    an_invite_is_mailed_to_the_address_that_it_is_for,
+    addresses_of_before_get_the_one_form,
+);
+
+/// Migrations before addresses had one form.
+const BEFORE: u32 = 29;
+
+fn user(email: &str) -> NewUser {
+    NewUser {
+        email: email.to_owned(),
+        ..NewUser::default()
+    }
+}
+
+/// Ways to write one mailbox.
+const WRITTEN: [[&str; 4]; 3] = [
+    [
+        "kay@example.com",
+        "\u{212a}ay@example.com",
+        "KAY@Example.COM",
+        "kay@e\u{ff58}ample.com",
+    ],
+    [
+        "jos\u{e9}@example.com",
+        "jose\u{301}@example.com",
+        "JOS\u{c9}@example.com",
+        "Jose\u{301}@EXAMPLE.com",
+    ],
+    [
+        "a@b\u{fc}cher.example",
+        "a@xn--bcher-kva.example",
+        "A@BU\u{308}CHER.example",
+        "a@XN--bcher-KVA.example",
+    ],
+];
+
+async fn an_address_is_one_account_however_it_is_written(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let catalog = &stand.catalog;
+    for ways in WRITTEN {
+        let made = catalog.create_user(user(ways[0])).await.unwrap();
+        for way in ways {
+            let again = catalog.create_user(user(way)).await;
+            assert!(matches!(again, Err(ChangeError::EmailTaken(_))), "{way}");
+            let found = catalog.user_by_email(way).await.unwrap();
+            assert_eq!(found.as_ref(), Some(&made), "{way}");
+        }
+    }
+    let bad = catalog.create_user(user("a@xn--\u{80}.example")).await;
+    assert!(matches!(bad, Err(ChangeError::BadEmail(_))), "{bad:?}");
+}
+
+async fn an_invite_is_mailed_to_the_address_that_it_is_for(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    for ways in WRITTEN {
+        let mut last = None;
+        for way in ways {
+            let sent = stand
+                .catalog
+                .create_invite(&stand.owner, stand.organization, NewInvite::to(way))
+                .await
+                .unwrap();
+            let record = sent.invite.record;
+            // But for its case, which is the receiving server's affair.
+            assert_eq!(record.target_email.to_lowercase(), record.email_key);
+            let key = last.get_or_insert(record.email_key.clone());
+            assert_eq!(*key, record.email_key, "{way}");
+        }
+    }
+    let bad = NewInvite::to("a@xn--\u{80}.example");
+    let refused = stand
+        .catalog
+        .create_invite(&stand.owner, stand.organization, bad)
+        .await;
+    assert_eq!(blame(refused), field("invalid_input", "target_email"));
+}
+
+async fn addresses_of_before_get_the_one_form(database: TestDatabase) {
+    let old = database.open_old(BEFORE).await.unwrap();
+    let system = millrace_catalog::Actor::system();
+    let acme = old.create_organization(&system, "Acme", None).await;
+    acme.unwrap();
+    old.close().await.unwrap();
+    let uuid = millrace_catalog::testing::random_uuid(&database);
+    let users = [
+        ("a@b\u{fc}cher.example", "a@b\u{fc}cher.example"),
+        ("a@xn--bcher-kva.example", "a@xn--bcher-kva.example"),
+        ("b@b\u{fc}cher.example", "b@xn--bcher-kva.example"),
+        ("jose\u{301}@example.com", "jos\u{e9}@example.com"),
+        ("Odd@b..c", "Odd@b..c"),
+        ("kay@example.com", "kay@example.com"),
+    ];
+    for (before, _) in users {
+        let row = format!(
+            "INSERT INTO users (uuid, distinct_id, email, first_name, last_name, is_active, \
+             created_at, updated_at) SELECT {uuid}, 'd', '{before}', '', '', true, 1, 1"
+        );
+        database.execute(&row).await.unwrap();
+    }
+    let invites = [
+        (
+            ("Ann@b\u{fc}cher.example", "ann@b\u{fc}cher.example"),
+            ("Ann@xn--bcher-kva.example", "ann@xn--bcher-kva.example"),
+        ),
+        // It was mailed to what may be another mailbox.
+        (
+            ("jose\u{301}@example.com", "jose\u{301}@example.com"),
+            ("jose\u{301}@example.com", "jos\u{e9}@example.com"),
+        ),
+        (
+            ("\u{212a}ay@example.com", "kay@example.com"),
+            ("\u{212a}ay@example.com", "kay@example.com"),
+        ),
+    ];
+    for (number, ((target, key), _)) in invites.iter().enumerate() {
+        let row = format!(
+            "INSERT INTO organization_invites (id, organization_id, target_email, email_key, \
+             first_name, level, private_project_access, emailing_attempt_made, token_hash, \
+             expires_at, created_at, updated_at) SELECT {uuid}, id, '{target}', '{key}', '', 1, \
+             '[]', true, 'h{number}', 1, {number}, 1 FROM organizations WHERE name = 'Acme'"
+        );
+        database.execute(&row).await.unwrap();
+    }
+    Catalog::open(database.url()).await.unwrap();
+    let kept = database.first_column("SELECT email FROM users ORDER BY id");
+    assert_eq!(kept.await.unwrap(), users.map(|(_, after)| after));
+    for (column, expected) in [
+        ("target_email", invites.map(|(_, (target, _))| target)),
+        ("email_key", invites.map(|(_, (_, key))| key)),
+    ] {
+        let kept = format!("SELECT {column} FROM organization_invites ORDER BY created_at");
+        assert_eq!(database.first_column(&kept).await.unwrap(), expected);
+    }
+}

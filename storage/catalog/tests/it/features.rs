@@ -1,0 +1,154 @@
+//! Features that went while somebody waited to use them: whatever the caller saw before, the catalog looks at
+//! the organization that it has locked.
+
+use crate::fixture::Fixture;
+use crate::lock_order::wish;
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{
+    Actor, ChangeError, DomainChange, FEATURES, Family, NewDomain, NewInvite, NewPlugin, NewRole,
+    PluginFields, PluginWriter, ProjectAccess, ProjectAccessLevel, RoleChange,
+};
+
+on_both!(
+    what_is_made_and_changed_takes_its_feature_on_the_locked_organization,
+    what_is_ended_takes_none,
+);
+
+/// Things that were made while there were features.
+struct Made {
+    fixture: Fixture,
+    role: uuid::Uuid,
+    domain: uuid::Uuid,
+    proxy: uuid::Uuid,
+    plugin: i64,
+    member: millrace_catalog::User,
+}
+
+fn plugin() -> NewPlugin {
+    let fields = PluginFields {
+        name: Some(Some("Plugin".to_owned())),
+        ..PluginFields::default()
+    };
+    NewPlugin {
+        fields,
+        ..NewPlugin::default()
+    }
+}
+
+impl Made {
+    async fn open(database: &TestDatabase) -> Self {
+        let fixture = Fixture::open(database).await;
+        let member = fixture.member().await;
+        let (catalog, actor, id) = (&fixture.catalog, &fixture.actor, fixture.organization_id);
+        let role = catalog.create_role(actor, id, NewRole::named("Role")).await;
+        let domain = catalog.create_domain(actor, id, NewDomain::named("a.example"));
+        let domain = domain.await.unwrap().id;
+        let proxy = catalog.create_proxy_record(actor, id, "e.a.example", "proxy.example");
+        let proxy = proxy.await.unwrap().record.id;
+        let writer = PluginWriter {
+            actor,
+            organization_id: id,
+            family: Family::Plugins,
+            is_operator: false,
+        };
+        let plugin = catalog.create_plugin(writer, plugin()).await;
+        let (role, plugin) = (role.unwrap().role.id, plugin.unwrap().plugin.id);
+        let all = FEATURES.map(|feature| feature.key.to_owned());
+        let operator = Actor::command_line();
+        let off = catalog.set_organization_features(&operator, id, &[], &all);
+        off.await.unwrap();
+        Self {
+            fixture,
+            role,
+            domain,
+            proxy,
+            plugin,
+            member,
+        }
+    }
+
+    fn writer(&self, family: Family) -> PluginWriter<'_> {
+        PluginWriter {
+            actor: &self.fixture.actor,
+            organization_id: self.fixture.organization_id,
+            family,
+            is_operator: false,
+        }
+    }
+}
+
+fn missing<T>(outcome: Result<T, ChangeError>) -> &'static str {
+    match outcome {
+        Err(ChangeError::FeatureMissing(feature)) => feature,
+        Err(other) => panic!("{other}"),
+        Ok(_) => "none",
+    }
+}
+
+async fn what_is_made_and_changed_takes_its_feature_on_the_locked_organization(
+    database: TestDatabase,
+) {
+    let made = Made::open(&database).await;
+    let (catalog, actor) = (&made.fixture.catalog, &made.fixture.actor);
+    let id = made.fixture.organization_id;
+    let new = NewRole::named("Other");
+    assert_eq!(
+        missing(catalog.create_role(actor, id, new).await),
+        "role_based_access"
+    );
+    let renamed = RoleChange {
+        name: Some("Other".to_owned()),
+        ..RoleChange::default()
+    };
+    let changed = catalog.update_role(actor, id, made.role, renamed).await;
+    assert_eq!(missing(changed), "role_based_access");
+    let given = catalog.add_role_member(actor, id, made.role, made.member.uuid);
+    assert_eq!(missing(given.await), "role_based_access");
+
+    let claimed = catalog.create_domain(actor, id, NewDomain::named("b.example"));
+    assert_eq!(missing(claimed.await), "automatic_provisioning");
+    let changed = catalog.update_domain(actor, id, made.domain, DomainChange::default());
+    assert_eq!(missing(changed.await), "automatic_provisioning");
+    let proved = catalog.verify_domain(actor, id, made.domain, "a.example");
+    assert_eq!(missing(proved.await), "automatic_provisioning");
+
+    let proxy = catalog.create_proxy_record(actor, id, "f.a.example", "proxy.example");
+    assert_eq!(missing(proxy.await), "managed_reverse_proxy");
+    let asked = catalog.request_historical_migration(actor, id, wish());
+    assert_eq!(missing(asked.await), "historical_migrations");
+    let invite = NewInvite {
+        private_project_access: vec![ProjectAccess {
+            id: made.fixture.team_id.0,
+            level: ProjectAccessLevel::Number(1),
+        }],
+        ..NewInvite::to("new@example.org")
+    };
+    let invited = catalog.create_invite(actor, id, invite.clone()).await;
+    assert_eq!(missing(invited), "advanced_permissions");
+    let invited = catalog.create_invites(actor, id, vec![invite]).await;
+    assert_eq!(missing(invited), "advanced_permissions");
+
+    for family in [Family::Destinations, Family::Transformations] {
+        let new = catalog.create_plugin(made.writer(family), plugin()).await;
+        assert_eq!(missing(new), "data_pipelines");
+        let fields = PluginFields::default();
+        let changed = catalog.update_plugin(made.writer(family), made.plugin, fields);
+        assert_eq!(missing(changed.await), "data_pipelines");
+    }
+    let other = catalog.create_plugin(made.writer(Family::Plugins), plugin());
+    assert_eq!(missing(other.await), "none");
+}
+
+async fn what_is_ended_takes_none(database: TestDatabase) {
+    let made = Made::open(&database).await;
+    let (catalog, actor) = (&made.fixture.catalog, &made.fixture.actor);
+    let id = made.fixture.organization_id;
+    catalog.delete_role(actor, id, made.role).await.unwrap();
+    catalog.delete_domain(actor, id, made.domain).await.unwrap();
+    let deleted = catalog.delete_proxy_record(actor, id, made.proxy);
+    deleted.await.unwrap();
+    let deleted = catalog.delete_plugin(made.writer(Family::Plugins), made.plugin);
+    deleted.await.unwrap();
+    let invited = catalog.create_invite(actor, id, NewInvite::to("new@example.org"));
+    invited.await.unwrap();
+}

@@ -1,0 +1,181 @@
+//! How many things somebody may have: so many and no more. Exports, plugins, projects, keys, proxy
+//! records and backfills have tests of their own.
+
+use crate::crowd::{add_members, numbers, random_uuid};
+use crate::stand::Stand;
+use millrace_catalog::limits::{
+    DOMAINS_MAX, HISTORICAL_MIGRATIONS_MAX, INVITES_MAX, MEMBERS_MAX, OWNED_ORGANIZATIONS_MAX,
+    ROLE_MEMBERSHIPS_MAX, ROLES_MAX,
+};
+use millrace_catalog::testing::TestDatabase;
+use millrace_catalog::{ChangeError, NewDomain, NewHistoricalMigration, NewInvite, NewRole};
+
+on_both!(
+    an_organization_has_so_many_roles_domains_and_migrations,
+    an_organization_gives_so_many_roles_in_all,
+    an_organization_has_so_many_invites_and_one_may_take_the_place_of_another,
+    an_organization_has_so_many_members_and_nobody_joins_a_full_one,
+    a_user_owns_so_many_organizations_and_makes_no_more,
+);
+
+const HERE: &str = "(SELECT id FROM organizations WHERE name = 'Acme')";
+
+/// Rows that requests would take too long to make.
+async fn fill(database: &TestDatabase, rows: u64, table: &str, columns: &str, values: &str) {
+    let (numbers, uuid) = (numbers(u32::try_from(rows).unwrap()), random_uuid(database));
+    let values = values.replace("UUID", uuid).replace("HERE", HERE);
+    let insert = format!("INSERT INTO {table} ({columns}) {numbers} SELECT {values} FROM n");
+    database.execute(&insert).await.unwrap();
+}
+
+fn must_be_refused<T: std::fmt::Debug>(most: u64, made: Result<T, ChangeError>) {
+    let error = made.unwrap_err();
+    assert!(matches!(error, ChangeError::Forbidden(_)), "{error:?}");
+    assert!(error.to_string().contains(&most.to_string()), "{error}");
+}
+
+async fn an_organization_has_so_many_roles_domains_and_migrations(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+    let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
+    let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
+    fill(&database, ROLES_MAX - 1, "roles", columns, values).await;
+    let role = |name| catalog.create_role(actor, id, NewRole::named(name));
+    role("Last").await.unwrap();
+    must_be_refused(ROLES_MAX, role("One more").await);
+
+    let columns = "id, organization_id, domain, verification_challenge, jit_provisioning_enabled, \
+                   sso_enforcement, created_at, updated_at";
+    let values = "UUID, HERE, 'd' || i, 'x', false, '', i, i";
+    let table = "organization_domains";
+    fill(&database, DOMAINS_MAX - 1, table, columns, values).await;
+    let domain = |name| catalog.create_domain(actor, id, NewDomain::named(name));
+    domain("last.example").await.unwrap();
+    must_be_refused(DOMAINS_MAX, domain("more.example").await);
+
+    let columns = "id, organization_id, team_id, source, method, total_events, events_per_minute, \
+                   state, events_imported, created_at";
+    let values = "UUID, HERE, (SELECT min(id) FROM projects), 's', 'm', 1, 1, 'requested', 0, i";
+    let table = "historical_migrations";
+    fill(
+        &database,
+        HISTORICAL_MIGRATIONS_MAX - 1,
+        table,
+        columns,
+        values,
+    )
+    .await;
+    let migration = || {
+        let new = NewHistoricalMigration {
+            team_id: None,
+            source: "Other".to_owned(),
+            method: "export".to_owned(),
+            total_events: 1,
+            events_per_minute: 1,
+        };
+        catalog.request_historical_migration(actor, id, new)
+    };
+    migration().await.unwrap();
+    must_be_refused(HISTORICAL_MIGRATIONS_MAX, migration().await);
+}
+
+async fn an_organization_gives_so_many_roles_in_all(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+    add_members(&database, 1_000).await;
+    let columns = "id, organization_id, name, name_key, feature_flags_access_level, created_at";
+    let values = "UUID, HERE, 'r' || i, 'r' || i, 37, i";
+    fill(&database, 51, "roles", columns, values).await;
+    let role = catalog.create_role(actor, id, NewRole::named("Last")).await;
+    let role = role.unwrap().role.id;
+    let uuid = random_uuid(&database);
+    let given = format!(
+        "INSERT INTO role_memberships (id, role_id, membership_id, joined_at, updated_at) \
+         SELECT {uuid}, roles.id, members.id, 1, 1 FROM roles, organization_memberships AS members \
+         WHERE roles.name <> 'Last' AND members.organization_id = {HERE} LIMIT {}",
+        ROLE_MEMBERSHIPS_MAX - 1
+    );
+    database.execute(&given).await.unwrap();
+    let page = millrace_catalog::PageRequest {
+        limit: 2,
+        offset: 0,
+    };
+    let members = catalog.members_of(id, None, page).await.unwrap().rows;
+    let [one, other] = members.as_slice() else {
+        panic!("{members:?}");
+    };
+    let give = |uuid| catalog.add_role_member(actor, id, role, uuid);
+    give(one.user.uuid).await.unwrap();
+    must_be_refused(ROLE_MEMBERSHIPS_MAX, give(other.user.uuid).await);
+}
+
+async fn an_organization_has_so_many_invites_and_one_may_take_the_place_of_another(
+    database: TestDatabase,
+) {
+    let stand = Stand::new(&database).await;
+    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+    let columns = "id, organization_id, target_email, email_key, first_name, level, \
+                   private_project_access, emailing_attempt_made, token_hash, expires_at, \
+                   created_at, updated_at";
+    let values = "UUID, HERE, 'a' || i, 'a' || i, '', 1, '[]', false, 'h' || i, i, i, i";
+    let table = "organization_invites";
+    fill(&database, INVITES_MAX - 1, table, columns, values).await;
+    let invite = |email| catalog.create_invite(actor, id, NewInvite::to(email));
+    invite("last@example.com").await.unwrap();
+    must_be_refused(INVITES_MAX, invite("more@example.com").await);
+    invite("last@example.com").await.unwrap();
+}
+
+async fn an_organization_has_so_many_members_and_nobody_joins_a_full_one(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, actor, id) = (&stand.catalog, &stand.owner, stand.organization);
+    let invite = async |email: &str| {
+        let sent = catalog.create_invite(actor, id, NewInvite::to(email));
+        sent.await.unwrap().token.expose().to_owned()
+    };
+    let tokens = [
+        invite("last@example.com").await,
+        invite("more@example.com").await,
+        invite("bob@example.com").await,
+    ];
+    let bob = stand.user("bob").await;
+    let bob = stand.caller(&bob).await;
+    // Ann is one.
+    add_members(&database, u32::try_from(MEMBERS_MAX - 2).unwrap()).await;
+    let join = |token: &str| {
+        let token = token.to_owned();
+        async move { catalog.accept_invite_as_new(&token, "A", "B").await }
+    };
+    join(&tokens[0]).await.unwrap();
+    must_be_refused(MEMBERS_MAX, join(&tokens[1]).await);
+    let joined = catalog.accept_invite_as(&tokens[2], &bob).await;
+    must_be_refused(MEMBERS_MAX, joined);
+    // Whoever leaves makes room, and the invite is still there.
+    let last = "DELETE FROM organization_memberships WHERE user_id = (SELECT id FROM users WHERE \
+                email = 'crowd1@example.com')";
+    database.execute(last).await.unwrap();
+    let counted = "UPDATE organizations SET member_count = member_count - 1 WHERE name = 'Acme'";
+    database.execute(counted).await.unwrap();
+    join(&tokens[1]).await.unwrap();
+}
+
+async fn a_user_owns_so_many_organizations_and_makes_no_more(database: TestDatabase) {
+    let stand = Stand::new(&database).await;
+    let (catalog, actor, ann) = (&stand.catalog, &stand.owner, stand.ann.id);
+    let columns = "id, name, slug, created_at, updated_at, is_member_join_email_enabled, \
+                   members_can_write_pipelines, plugins_access_level, disabled_features";
+    let values = "UUID, 'o' || i, 'o' || i, i, i, true, true, 9, '[]'";
+    // Acme is one.
+    let rows = OWNED_ORGANIZATIONS_MAX - 2;
+    fill(&database, rows, "organizations", columns, values).await;
+    let uuid = random_uuid(&database);
+    let owned = format!(
+        "INSERT INTO organization_memberships (id, organization_id, user_id, level, joined_at, \
+         updated_at) SELECT {uuid}, id, {ann}, 15, 1, 1 FROM organizations WHERE name <> 'Acme'"
+    );
+    database.execute(&owned).await.unwrap();
+    let organization = |owner| catalog.create_organization(actor, "One", owner);
+    organization(Some(ann)).await.unwrap();
+    must_be_refused(OWNED_ORGANIZATIONS_MAX, organization(Some(ann)).await);
+    organization(None).await.unwrap();
+}

@@ -1,0 +1,248 @@
+//! Statements that carry rows, and whether whoever answers is ClickHouse.
+//!
+//! A gateway's page comes with status 200, too. The `clickhouse` crate takes that for success and keeps
+//! the answer's headers to itself, so inserts are requests of our own: ClickHouse names in each answer the
+//! query that it is about.
+
+use crate::error::code_in;
+use crate::insert::Body;
+use crate::{InsertError, Settings};
+use bytes::Bytes;
+use clickhouse::error::Error;
+use hyper::body::{Frame, Incoming};
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, ResponseFuture};
+use hyper_util::rt::TokioExecutor;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use url::Url;
+
+/// As for questions, which are the `clickhouse` crate's own.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+const IDLE_MAX: Duration = Duration::from_secs(2);
+/// Bytes of an answer that are read: an exception begins with what it is.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+const QUERY_ID: &str = "x-clickhouse-query-id";
+const EXCEPTION_CODE: &str = "x-clickhouse-exception-code";
+
+/// Connections for inserts. Clones share them.
+#[derive(Clone)]
+pub(crate) enum Poster {
+    Plain(legacy::Client<HttpConnector, Pieces>),
+    Tls(legacy::Client<HttpsConnector<HttpConnector>, Pieces>),
+}
+
+/// What a request sends, as it comes. That it ends too soon is told by its length.
+pub(crate) struct Pieces(mpsc::Receiver<Bytes>);
+
+/// Query that an answer with success says it is about; `None` if it does not say, so that it need not be
+/// ClickHouse's.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) query_id: Option<String>,
+}
+
+// === impl Answered ===
+
+impl Answered {
+    /// Checks that it is ClickHouse's, and about the query with this id.
+    ///
+    /// # Errors
+    /// Words on what it is instead.
+    pub(crate) fn must_be_about(&self, query_id: &str) -> Result<(), String> {
+        match &self.query_id {
+            Some(answered) if answered == query_id => Ok(()),
+            Some(answered) => Err(format!(
+                "success was answered of the query {answered}, which is not the one that was asked"
+            )),
+            None => Err(
+                "success was answered, but not by ClickHouse: X-ClickHouse-Query-Id is missing"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+// === impl Poster ===
+
+impl Poster {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let mut client = legacy::Client::builder(TokioExecutor::new());
+        client.pool_idle_timeout(IDLE_MAX);
+        match &settings.tls {
+            Some(tls) => Self::Tls(client.build(tls.connector())),
+            None => {
+                let mut connector = HttpConnector::new();
+                connector.set_keepalive(Some(KEEPALIVE));
+                Self::Plain(client.build(connector))
+            }
+        }
+    }
+
+    /// Sends rows with a statement, and waits for the answer to its end.
+    pub(crate) async fn post<B: Body>(
+        &self,
+        settings: &Settings,
+        parameters: &[(&str, &str)],
+        rows: &B,
+    ) -> Result<Answered, InsertError> {
+        let (sender, receiver) = mpsc::channel(1);
+        let request = request(settings, parameters, rows.len_bytes(), Pieces(receiver))?;
+        let mut response = pin!(self.request(request));
+        let patience = settings.insert_timeout;
+        // An answer may come before all is sent, as that of an exception does. What can be sent goes
+        // first, so that a server that had it all is not taken for one that did not wait.
+        let early = tokio::select! {
+            biased;
+            sent = send(&sender, rows, patience) => { sent?; None }
+            response = &mut response => Some(response),
+        };
+        let is_early = early.is_some();
+        // A body that ends before its length breaks the connection, and with it an early answer that is not read
+        // yet: so it stays open until then.
+        let open = is_early.then_some(sender);
+        let answered = async {
+            let response = match early {
+                Some(response) => response,
+                None => response.await,
+            };
+            success(response.map_err(|error| Error::Network(error.into()))?).await
+        };
+        let answered = timeout(patience, answered).await;
+        drop(open);
+        let answered = answered.unwrap_or(Err(Error::TimedOut))?;
+        if is_early {
+            return Err(InsertError::unproven(
+                "success was answered before all was sent",
+            ));
+        }
+        Ok(answered)
+    }
+
+    /// Sends a statement that carries no rows, and waits for the answer to its end. The caller limits how
+    /// long that may take.
+    pub(crate) async fn post_statement(
+        &self,
+        settings: &Settings,
+        parameters: &[(&str, &str)],
+        sql: &str,
+    ) -> Result<Answered, Error> {
+        let (sender, receiver) = mpsc::channel(1);
+        let request = request(settings, parameters, sql.len() as u64, Pieces(receiver))?;
+        // There is room for one piece.
+        let _ = sender.try_send(Bytes::copy_from_slice(sql.as_bytes()));
+        drop(sender);
+        let answered = self.request(request).await;
+        success(answered.map_err(|error| Error::Network(error.into()))?).await
+    }
+
+    fn request(&self, request: Request<Pieces>) -> ResponseFuture {
+        match self {
+            Self::Plain(client) => client.request(request),
+            Self::Tls(client) => client.request(request),
+        }
+    }
+}
+
+fn request(
+    settings: &Settings,
+    parameters: &[(&str, &str)],
+    bytes: u64,
+    body: Pieces,
+) -> Result<Request<Pieces>, Error> {
+    let mut url = Url::parse(&settings.url).map_err(|error| Error::InvalidParams(error.into()))?;
+    url.query_pairs_mut().clear().extend_pairs(parameters);
+    Request::post(url.as_str())
+        .header("Content-Length", bytes)
+        .header(
+            "User-Agent",
+            concat!("millrace/", env!("CARGO_PKG_VERSION")),
+        )
+        .header("X-ClickHouse-User", &settings.user)
+        .header("X-ClickHouse-Key", &settings.password)
+        .body(body)
+        .map_err(|error| Error::InvalidParams(error.into()))
+}
+
+/// Hands over the rows piece by piece. A piece that cannot be had leaves the body shorter than its length,
+/// which the server takes for a broken connection.
+async fn send<B: Body>(
+    sender: &mpsc::Sender<Bytes>,
+    rows: &B,
+    patience: Duration,
+) -> Result<(), InsertError> {
+    let mut index = 0;
+    while let Some(chunks) = rows.piece(index).await? {
+        for chunk in chunks.into_iter().filter(|chunk| !chunk.is_empty()) {
+            let sent = timeout(patience, sender.send(chunk)).await;
+            if sent.map_err(|_| Error::TimedOut)?.is_err() {
+                // Whoever took them is gone; the answer says why.
+                return Ok(());
+            }
+        }
+        index += 1;
+    }
+    Ok(())
+}
+
+/// Reads an answer to its end; one of success has nothing in it. The head alone says which exception it is, where the
+/// rest breaks off, as it does when the server closes a connection whose request it has not read.
+async fn success(response: Response<Incoming>) -> Result<Answered, Error> {
+    let (head, mut body) = response.into_parts();
+    let code = header(&head.headers, EXCEPTION_CODE);
+    let query_id = header(&head.headers, QUERY_ID);
+    let mut text = Vec::new();
+    while let Some(frame) =
+        poll_fn(|cx| hyper::body::Body::poll_frame(Pin::new(&mut body), cx)).await
+    {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(_) if code.is_some() => break,
+            Err(error) => return Err(Error::Network(error.into())),
+        };
+        if let Ok(data) = frame.into_data()
+            && text.len() < ANSWER_BYTES_MAX
+        {
+            text.extend_from_slice(&data);
+        }
+    }
+    if head.status == StatusCode::OK && code.is_none() && (text.is_empty() || query_id.is_none()) {
+        return Ok(Answered { query_id });
+    }
+    let mut message = String::from_utf8_lossy(&text).trim().to_owned();
+    if let Some(code) = code
+        && code_in(&message) != code.parse().ok()
+    {
+        message = format!("Code: {code}. {message}");
+    }
+    if message.is_empty() {
+        message = head.status.to_string();
+    }
+    Err(Error::BadResponse(message))
+}
+
+fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+    Some(headers.get(name)?.to_str().ok()?.to_owned())
+}
+
+// === impl Pieces ===
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.0.poll_recv(cx);
+        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}

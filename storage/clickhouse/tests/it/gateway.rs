@@ -1,0 +1,119 @@
+//! Persons behind a gateway that keeps ClickHouse's headers to itself.
+
+use crate::fixture::Database;
+use bytes::Bytes;
+use millrace_clickhouse::{ClickHouse, InsertOutcome, PersonTable, Settings};
+use millrace_rows::rowbinary::{put_bool, put_bytes, put_i64, put_uuid};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use uuid::Uuid;
+
+/// Settings of a gateway before the server of others; it answers inserts itself, or lets them through.
+async fn behind_gateway(settings: &Settings, answers_inserts: bool) -> Settings {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = settings.url.strip_prefix("http://").unwrap();
+    let server = server.trim_end_matches('/').to_owned();
+    let mut settings = settings.clone();
+    settings.url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(forward(stream, server.clone(), answers_inserts));
+        }
+    });
+    settings
+}
+
+async fn forward(mut client: TcpStream, server: String, answers_inserts: bool) {
+    let mut server = TcpStream::connect(server).await.unwrap();
+    let (mut request, mut answer) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        tokio::select! {
+            count = client.read(&mut request) => match count {
+                Ok(count) if count > 0 => {
+                    let is_insert = find(&request[..count], b"query=INSERT").is_some();
+                    if is_insert && answers_inserts {
+                        let bare = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                        client.write_all(bare).await.unwrap();
+                        // To its end, so that the answer is not lost with the connection.
+                        while client.read(&mut request).await.unwrap_or(0) > 0 {}
+                        return;
+                    }
+                    server.write_all(&request[..count]).await.unwrap();
+                }
+                _ => return,
+            },
+            count = server.read(&mut answer) => match count {
+                Ok(count) if count > 0 => {
+                    if let Some(at) = find(&answer[..count], b"X-ClickHouse-Query-Id") {
+                        answer[at..at + 12].copy_from_slice(b"X-Kept-By-Us");
+                    }
+                    client.write_all(&answer[..count]).await.unwrap();
+                }
+                _ => return,
+            },
+        }
+    }
+}
+
+fn find(bytes: &[u8], sought: &[u8]) -> Option<usize> {
+    bytes
+        .windows(sought.len())
+        .position(|window| window.eq_ignore_ascii_case(sought))
+}
+
+/// Rows of a table, of the ids `0..count`: every second one in this version, the others in the next.
+fn rows(table: PersonTable, count: u128, version: i64) -> Bytes {
+    let mut out = Vec::new();
+    for id in 0..count {
+        let name = format!("{id} 'quoted' \\ \u{1f600}");
+        put_i64(&mut out, 1);
+        match table {
+            PersonTable::Persons => {
+                put_uuid(&mut out, Uuid::from_u128(id));
+                put_i64(&mut out, 5);
+                put_bytes(&mut out, "{\"long\":\"text\"}".repeat(20).as_bytes());
+                put_bool(&mut out, true);
+                put_bool(&mut out, false);
+            }
+            PersonTable::DistinctIds => {
+                put_bytes(&mut out, name.as_bytes());
+                put_uuid(&mut out, Uuid::from_u128(id));
+            }
+            PersonTable::Groups => {
+                put_bytes(&mut out, b"company");
+                put_bytes(&mut out, name.as_bytes());
+                put_i64(&mut out, 5);
+                put_bytes(&mut out, b"{}");
+            }
+        }
+        put_i64(&mut out, version + i64::from(id % 2 == 0));
+    }
+    Bytes::from(out)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_whose_answer_proves_nothing_are_looked_for_one_by_one() {
+    let database = Database::make("persons_gateway").await;
+    let through = ClickHouse::new(&behind_gateway(&database.settings, false).await);
+    let past = ClickHouse::new(&behind_gateway(&database.settings, true).await);
+    for table in PersonTable::ALL {
+        let lost = past.copy_persons(table, rows(table, 3_000, 1)).await;
+        let lost = lost.unwrap_err();
+        assert_eq!(lost.outcome, InsertOutcome::Unproven, "{table:?}: {lost}");
+        assert!(lost.message.contains("are not there"), "{lost}");
+        for count in [1, 2, 3_000] {
+            let copied = through.copy_persons(table, rows(table, count, 1)).await;
+            copied.unwrap_or_else(|error| panic!("{table:?}, {count}: {error}"));
+        }
+        // Nobody needs to be sent what is there already, in a later version, too; all else does.
+        for (count, version, is_there) in [
+            (3_000, 1, true),
+            (3_000, 0, true),
+            (3_001, 1, false),
+            (3, 2, false),
+        ] {
+            let sent = past.copy_persons(table, rows(table, count, version)).await;
+            assert_eq!(sent.is_ok(), is_there, "{table:?}, {count}, {version}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Settings that ClickHouse is sent, with and without a quorum, as whoever listens there reads them. No test
+//! has a cluster.
+
+use bytes::Bytes;
+use millrace_clickhouse::{ClickHouse, Insert, InsertQuorum, Purpose, ReadOptions, Settings};
+use millrace_rows::{Micros, Month, RowKey, Table};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use url::Url;
+use uuid::Uuid;
+
+/// A statement with its settings.
+struct Asked {
+    sql: String,
+    settings: Vec<(String, String)>,
+}
+
+impl Asked {
+    /// Settings of which the name has to do with quorums.
+    fn quorum(&self) -> Vec<(&str, &str)> {
+        let all = self
+            .settings
+            .iter()
+            .map(|(name, value)| (&**name, &**value));
+        all.filter(|(name, _)| name.contains("quorum") || name.contains("consistency"))
+            .collect()
+    }
+}
+
+/// Takes one request at a time, and says of each that it succeeded; `names_query` is whether it names
+/// the query as ClickHouse does.
+fn listen(names_query: bool) -> (SocketAddr, Receiver<Asked>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, asked) = sync_channel(64);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            let target = line.split(' ').nth(1).unwrap().to_owned();
+            let mut length = 0;
+            loop {
+                line.clear();
+                reader.read_line(&mut line).unwrap();
+                let Some((name, value)) = line.trim().split_once(": ") else {
+                    break;
+                };
+                if name.eq_ignore_ascii_case("content-length") {
+                    length = value.parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let url = Url::parse(&format!("http://h{target}")).unwrap();
+            let settings: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+            let value = |sought: &str| {
+                let mut found = settings.iter().filter(|(name, _)| name == sought);
+                found.next().map(|(_, value)| value.clone())
+            };
+            let sql = value("query").unwrap_or_else(|| String::from_utf8(body).unwrap());
+            let named = value("query_id").filter(|_| names_query);
+            let named =
+                named.map_or_else(String::new, |id| format!("X-ClickHouse-Query-Id: {id}\r\n"));
+            let _ = sender.send(Asked { sql, settings });
+            let answer =
+                format!("HTTP/1.1 200 OK\r\n{named}Connection: close\r\nContent-Length: 0\r\n\r\n");
+            reader.get_mut().write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    (address, asked)
+}
+
+fn clickhouse(address: SocketAddr, quorum: Option<InsertQuorum>) -> ClickHouse {
+    ClickHouse::new(&Settings {
+        cluster: Some("all".to_owned()),
+        insert_quorum: quorum,
+        ..Settings::new(format!("http://{address}"), "me", "secret")
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quorum_is_asked_for_by_inserts_and_seen_by_reads() {
+    let sequential = ("select_sequential_consistency", "1");
+    let with = |quorum| {
+        let inserts = vec![
+            ("insert_quorum", quorum),
+            ("insert_quorum_parallel", "0"),
+            ("insert_quorum_timeout", "60000"),
+        ];
+        (inserts, vec![sequential])
+    };
+    let table = [
+        (None, (vec![], vec![])),
+        (Some(InsertQuorum::Majority), with("auto")),
+        (Some(InsertQuorum::Replicas(2)), with("2")),
+    ];
+    for (quorum, (of_inserts, of_reads)) in table {
+        let (address, asked) = listen(true);
+        let clickhouse = clickhouse(address, quorum);
+        let insert = Insert {
+            insert_target: "events(uuid)",
+            token: "token",
+            body: &vec![Bytes::from_static(b"rows")],
+        };
+        clickhouse.insert(&insert).await.unwrap();
+        assert_eq!(asked.recv().unwrap().quorum(), of_inserts, "{quorum:?}");
+
+        let mut rows = clickhouse
+            .read("SELECT 1 FORMAT CSV", &ReadOptions::new("export"))
+            .unwrap();
+        // What is answered does not matter here.
+        let _ = rows.next().await;
+        assert_eq!(asked.recv().unwrap().quorum(), of_reads, "{quorum:?}");
+
+        let key = RowKey {
+            id: Uuid::from_u128(1),
+            received_at: Micros(1),
+            index: None,
+        };
+        let keys = [key];
+        let present = clickhouse.any_present(Table::Events, Month(202_611), &keys);
+        present.await.unwrap_err();
+        let question = asked
+            .iter()
+            .find(|asked| asked.sql.contains("toUUID"))
+            .unwrap();
+        let ends = question
+            .sql
+            .ends_with(") LIMIT 1) SETTINGS select_sequential_consistency = 1");
+        assert_eq!(ends, quorum.is_some(), "{}", question.sql);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_that_does_not_name_the_question_does_not_make_clickhouse_usable() {
+    for (names_query, is_usable) in [(true, true), (false, false)] {
+        let (address, asked) = listen(names_query);
+        let clickhouse = clickhouse(address, None);
+        let checked = clickhouse.check_usable(Purpose::Events).await;
+        assert!(asked.recv().unwrap().sql.starts_with("INSERT INTO"));
+        assert_eq!(checked.is_ok(), is_usable, "{checked:?}");
+        if let Err(unusable) = checked {
+            let words = unusable.to_string();
+            assert!(words.contains("is not ClickHouse"), "{words}");
+            assert!(words.contains("X-ClickHouse-Query-Id"), "{words}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Words and signs of a statement, whatever stands around them.
+
+use crate::sql::lexer::comment_length;
+
+/// A word or a sign, and what stands beside it.
+#[derive(Copy, Clone)]
+pub(super) struct Piece<'a> {
+    pub(super) text: &'a str,
+    /// It stands between single quotes: a text of its own.
+    pub(super) is_text: bool,
+}
+
+/// Words and signs, without blanks, quotes, and whatever is not ASCII.
+#[derive(Copy, Clone)]
+pub(super) struct Pieces<'a> {
+    text: &'a [u8],
+    at: usize,
+    skips_comments: bool,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn new(text: &'a [u8], skips_comments: bool) -> Self {
+        Self {
+            text,
+            at: 0,
+            skips_comments,
+        }
+    }
+
+    /// The same from here on, comments left out.
+    pub(super) fn without_comments(self) -> Self {
+        Self {
+            skips_comments: true,
+            ..self
+        }
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        loop {
+            let rest = self.text.get(self.at..)?;
+            let first = *rest.first()?;
+            let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+            let comment = comment_length(rest).filter(|_| self.skips_comments);
+            let length = match first {
+                byte if is_name(&byte) => rest.iter().take_while(|byte| is_name(byte)).count(),
+                _ if comment.is_some() => {
+                    self.at += comment.unwrap_or_default();
+                    continue;
+                }
+                _ if !first.is_ascii_graphic() || b"'\"`\\".contains(&first) => {
+                    self.at += 1;
+                    continue;
+                }
+                _ => 1,
+            };
+            let (start, end) = (self.at, self.at + length);
+            self.at = end;
+            let quote = |at: Option<usize>| at.and_then(|at| self.text.get(at)) == Some(&b'\'');
+            return Some(Piece {
+                text: std::str::from_utf8(self.text.get(start..end)?).unwrap_or_default(),
+                is_text: quote(start.checked_sub(1)) && quote(Some(end)),
+            });
+        }
+    }
+}
+
+/// Tells names from signs and numbers.
+pub(super) fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+}

@@ -1,0 +1,128 @@
+//! Costs that somebody without a password can make the engine's process have: connections, heads, bodies.
+
+use millrace_embedded::testing::TestEngine;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::client::query;
+
+/// More than the process lets be open at once.
+const MANY: usize = 300;
+/// Connections of one address without a password.
+const STRANGERS_MAX: usize = 64;
+/// How long a head may take.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest head, bytes.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Memory for all unfinished heads, and for what else goes on in the process meanwhile, kB.
+const GROWTH_KB_MAX: u64 = 48 << 10;
+
+fn connect(engine: &TestEngine) -> TcpStream {
+    let stream = TcpStream::connect(engine.url.strip_prefix("http://").unwrap()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    stream
+}
+
+fn resident_kb(engine: &TestEngine) -> u64 {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", engine.pid().unwrap())).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn is_open(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let open = matches!(stream.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+    stream.set_nonblocking(false).unwrap();
+    open
+}
+
+#[test]
+fn unfinished_heads_are_few_small_and_soon_over() {
+    let engine = TestEngine::start();
+    query(&engine, "SELECT 1");
+    let before = resident_kb(&engine);
+    let begun = Instant::now();
+    let head = format!("GET /?query={}", "x".repeat(HEAD_BYTES_MAX - 1_000));
+    let mut held: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut stream = connect(&engine);
+            // It may be ended while it is written.
+            let _ = stream.write_all(head.as_bytes());
+            stream
+        })
+        .collect();
+    // Who has the password gets in meanwhile.
+    assert_eq!(query(&engine, "SELECT 2"), "2\n");
+    // Long before the heads' own time is over.
+    let soon = Instant::now() + HEAD_TIMEOUT / 2;
+    let open = || held.iter().filter(|stream| is_open(stream)).count();
+    while open() > STRANGERS_MAX && Instant::now() < soon {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let open = open();
+    let grown = resident_kb(&engine).saturating_sub(before);
+    assert!(open <= STRANGERS_MAX, "{open} are open");
+    assert!(grown < GROWTH_KB_MAX, "{MANY} heads take {grown} kB");
+    // Those that were left are closed in time, with or without words.
+    for stream in &mut held {
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let lasted = begun.elapsed();
+    assert!(
+        lasted < Duration::from_secs(30),
+        "the last head was waited for for {lasted:?}"
+    );
+}
+
+#[test]
+fn a_head_that_is_too_long_is_refused() {
+    let engine = TestEngine::start();
+    let mut stream = connect(&engine);
+    let _ = write!(
+        stream,
+        "GET /?query={} HTTP/1.1\r\nHost: a\r\n\r\n",
+        "x".repeat(2 * HEAD_BYTES_MAX)
+    );
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(query(&engine, "SELECT 1"), "1\n");
+}
+
+#[test]
+fn nothing_of_a_body_is_kept_before_its_sender_is_known() {
+    let engine = TestEngine::start();
+    query(&engine, "SELECT 1");
+    let before = resident_kb(&engine);
+    let held: Vec<_> = (0..STRANGERS_MAX)
+        .map(|_| {
+            let mut stream = connect(&engine);
+            write!(
+                stream,
+                "POST /?query=SELECT+1 HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n"
+            )
+            .unwrap();
+            let mut status = [0; 12];
+            stream.read_exact(&mut status).unwrap();
+            assert_eq!(&status, b"HTTP/1.1 401", "it is answered before the body");
+            stream
+                .set_write_timeout(Some(Duration::from_secs(5)))
+                .unwrap();
+            let _ = stream.write_all(&vec![b'x'; 4 << 20]);
+            stream
+        })
+        .collect();
+    let grown = resident_kb(&engine).saturating_sub(before);
+    assert!(
+        grown < GROWTH_KB_MAX,
+        "{} bodies take {grown} kB",
+        held.len()
+    );
+}
