@@ -33,7 +33,7 @@ pub(crate) struct Asked {
     pub(crate) parameters: Parameters,
     /// In the order given.
     pub(crate) settings: Vec<(String, String)>,
-    /// It changes nothing, whatever it asks for: a link and a picture are requests as well.
+    /// It changes nothing, whatever it asks for: links, pictures and forms of any page are requests as well.
     is_read: bool,
 }
 
@@ -56,7 +56,7 @@ impl Asked {
         headers: &HeaderMap,
     ) -> Result<Self, Exception> {
         let mut asked = Self {
-            is_read: method != Method::POST,
+            is_read: method != Method::POST || is_of_another_site(headers),
             ..Self::default()
         };
         let (mut session_id, mut timeout, mut must_exist) = (None, None, false);
@@ -179,6 +179,20 @@ impl Asked {
         }
         sql
     }
+}
+
+/// Whether a browser sends it for a page that did not come from here, with a login that it has saved.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let header = |name: &str| headers.get(name).map(|value| value.as_bytes());
+    let from_elsewhere =
+        header("sec-fetch-site").is_some_and(|site| !matches!(site, b"same-origin" | b"none"));
+    let host = header("host").unwrap_or_default();
+    let is_ours = |origin: &[u8]| {
+        [&b"http://"[..], b"https://"]
+            .iter()
+            .any(|scheme| origin.strip_prefix(*scheme) == Some(host))
+    };
+    from_elsewhere || header("origin").is_some_and(|origin| !is_ours(origin))
 }
 
 fn is_plain_name(name: &str) -> bool {

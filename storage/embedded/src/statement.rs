@@ -19,7 +19,9 @@ use crate::stop;
 use crate::upload::{Upload, decoded, from_io};
 
 /// Longest statement text without its rows, bytes; `max_query_size` of the engine.
-const QUERY_BYTES_MAX: usize = 262_144;
+const QUERY_BYTES_DEFAULT: usize = 262_144;
+/// The longest statement, whatever its settings say, in bytes: it is judged, and kept in memory of ours.
+const QUERY_BYTES_MAX: usize = 16 * 1024 * 1024;
 const FORMAT_DEFAULT: &str = "TabSeparated";
 
 /// A query has begun to answer: its rows come out of `pipe`.
@@ -225,7 +227,9 @@ impl Prepared {
             .find(|(name, _)| name == "max_query_size");
         setting
             .and_then(|(_, value)| value.parse().ok())
-            .unwrap_or(QUERY_BYTES_MAX)
+            .map_or(QUERY_BYTES_DEFAULT, |bytes: usize| {
+                bytes.min(QUERY_BYTES_MAX)
+            })
     }
 }
 

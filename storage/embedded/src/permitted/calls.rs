@@ -62,6 +62,7 @@ fn find_as_written(
         .any(|word| first.eq_ignore_ascii_case(word));
     // The last piece, and the last that opened no parenthesis.
     let (mut last, mut outer) = ("", "");
+    let mut arguments = Arguments::default();
     while let Some(piece) = pieces.next() {
         let name = piece.text.to_ascii_lowercase();
         if is_word(piece.text) && sought(&name) {
@@ -71,18 +72,69 @@ fn find_as_written(
                     .iter()
                     .any(|it| last.eq_ignore_ascii_case(it));
             let is_applied = outer.eq_ignore_ascii_case("APPLY");
-            let is_passed =
-                last == "(" && calls_its_arguments(outer) && matches!(next.as_str(), "," | ")");
+            let is_passed = arguments.may_be_function() && last != "." && next != ".";
             if (next == "(" && !is_place) || (!piece.is_text && (is_applied || is_passed)) {
                 return Some(name);
             }
         }
+        arguments.go_on(last, piece.text);
         last = piece.text;
         if last != "(" {
             outer = last;
         }
     }
     None
+}
+
+/// Parentheses that are open, to tell where a function may be passed to another.
+#[derive(Debug, Default)]
+struct Arguments(Vec<Parenthesis>);
+
+/// An open parenthesis.
+#[derive(Copy, Clone, Debug)]
+struct Parenthesis {
+    /// A function's name may stand in it: in the first argument of a function that takes one, and in parentheses around that.
+    takes_function: bool,
+    /// What stands here is behind a comma, or in the body of a lambda.
+    is_past: bool,
+}
+
+impl Arguments {
+    fn may_be_function(&self) -> bool {
+        self.0
+            .last()
+            .is_some_and(|open| open.takes_function && !open.is_past)
+    }
+
+    fn go_on(&mut self, last: &str, piece: &str) {
+        match piece {
+            "(" => {
+                // They stand before an argument as signs do, and the engine drops them.
+                let is_call = is_word(last)
+                    && !["ALL", "DISTINCT"]
+                        .iter()
+                        .any(|word| last.eq_ignore_ascii_case(word));
+                let takes_function = if is_call {
+                    calls_its_arguments(last)
+                } else {
+                    self.may_be_function()
+                };
+                self.0.push(Parenthesis {
+                    takes_function,
+                    is_past: false,
+                });
+            }
+            ")" => {
+                self.0.pop();
+            }
+            _ if piece == "," || (piece == ">" && last == "-") => {
+                if let Some(open) = self.0.last_mut() {
+                    open.is_past = true;
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Functions that take a function begin so.

@@ -44,7 +44,8 @@ impl<'a> Iterator for Pieces<'a> {
             let rest = self.text.get(self.at..)?;
             let first = *rest.first()?;
             let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-            let comment = comment_length(rest).filter(|_| self.skips_comments);
+            // Looked for only where it is wanted: of nested ones that do not end each would be read to the end.
+            let comment = self.skips_comments.then(|| comment_length(rest)).flatten();
             let length = match first {
                 byte if is_name(&byte) => rest.iter().take_while(|byte| is_name(byte)).count(),
                 _ if comment.is_some() => {

@@ -169,28 +169,24 @@ fn is_row(mut lexer: Lexer<'_>, depth: usize) -> bool {
 
 /// Whether a parameter stands where a function takes another: a view's is given later.
 fn passes_a_parameter(mut lexer: Lexer<'_>) -> bool {
-    // The first one begins the arguments.
-    lexer.next();
-    let mut open = 0;
-    while opens(lexer.peek()) {
+    let Some(depth) = lexer.next().map(|open| open.depth + 1) else {
+        return false;
+    };
+    let is_before = |token: Token<'_>| {
+        let is_sign = matches!(token.kind, Kind::Punctuation(b'(' | b'+' | b'-'));
+        is_sign || token.is("ALL") || token.is("DISTINCT")
+    };
+    while lexer.peek().is_some_and(is_before) {
         lexer.next();
-        open += 1;
     }
     let begins = |token: Token<'_>| token.kind == Kind::Punctuation(b'{');
     if !lexer.next().is_some_and(begins) {
         return false;
     }
-    let mut is_name = false;
-    while let Some(token) = lexer.next() {
+    let (mut is_name, mut has_more) = (false, false);
+    while let Some(token) = lexer.next().filter(|token| token.depth >= depth) {
         is_name |= token.is("Identifier");
-        if token.kind == Kind::Punctuation(b'}') {
-            break;
-        }
+        has_more |= token.depth == depth && token.kind == Kind::Punctuation(b',');
     }
-    let mut after = lexer.next();
-    while open > 0 && after.is_some_and(|token| token.kind == Kind::Punctuation(b')')) {
-        after = lexer.next();
-        open -= 1;
-    }
-    is_name && after.is_some_and(|token| token.kind == Kind::Punctuation(b','))
+    is_name && has_more
 }

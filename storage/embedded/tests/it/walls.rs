@@ -189,6 +189,10 @@ const OUT: &[&str] = &[
     "SELECT 1 /* /* */ ' */, file('PATH') -- '",
     "SELECT 1 // '\n, file('PATH') -- '",
     "SELECT arrayMap((file), ['PATH'])",
+    "SELECT arrayMap(file AS q, ['PATH'])",
+    "SELECT arrayMap(file AS `->`, ['PATH'])",
+    "SELECT arrayMap(+file, ['PATH'])",
+    "SELECT arrayMap(ALL file, ['PATH'])",
     "SELECT b FROM generateRandom('a UInt8, b String ALIAS file(''PATH'')') LIMIT 1",
     "SELECT b FROM values('a UInt8, b String ALIAS file(''PATH'')', (1))",
     "SELECT * FROM format(Values, 'a String', '(file(''PATH''))')",
@@ -199,6 +203,7 @@ const OUT: &[&str] = &[
     "SELECT arrayMap({f:Identifier}, ['PATH'])",
     "CREATE VIEW walls_v AS SELECT * FROM format(JSONEachRow, {s:String}, '{\"a\":1}')",
     "CREATE VIEW walls_v AS SELECT arrayMap({f:Identifier}, ['PATH'])",
+    "CREATE VIEW walls_v AS SELECT arrayMap({f:Identifier} AS q, ['PATH'])",
     "SET param_s = 'a UInt8, b String DEFAULT file(''PATH'')'",
 ];
 
@@ -280,6 +285,7 @@ const IN: &[&str] = &[
     "SELECT * FROM format(JSONEachRow, 'a String', $$ {\"a\": \"b\"} $$) LIMIT 1",
     "SELECT * FROM values('a UInt8, b String', (1, lower('A')), (2, 'b')) LIMIT 1",
     "SELECT walls_plus(1), arrayMap(x -> x + 1, [1]), JSONExtractString('{}', 'file')",
+    "SELECT arrayMap(x -> concat(x, file), [url]), arrayElement(splitByChar('/', file), 1) FROM walls_in.t",
     "ALTER TABLE walls_in.t ADD COLUMN b Int8, MODIFY SETTING merge_with_ttl_timeout = 100",
     "ALTER TABLE walls_in.t UPDATE b = 1 WHERE a = 2 SETTINGS mutations_sync = 1",
     "OPTIMIZE TABLE walls_in.t FINAL",

@@ -77,6 +77,18 @@ pub(super) const OUTSIDE: &[(&str, &str)] = &[
     ("SELECT 1 /* /* */ ' */, file('a') -- '", "function file"),
     ("SELECT 1 // '\n, file('a') -- '", "function file"),
     ("SELECT arrayMap((file), ['a'])", "function file"),
+    ("SELECT arrayMap(file AS q, ['a'])", "function file"),
+    ("SELECT arrayMap(file AS `->`, ['a'])", "function file"),
+    ("SELECT arrayMap(+file, ['a'])", "function file"),
+    ("SELECT arrayMap(ALL file, ['a'])", "function file"),
+    (
+        "SELECT arrayMap(DISTINCT ((file) AS q), ['a'])",
+        "function file",
+    ),
+    (
+        "SELECT mapApply(x -> arrayMap(file AS q, x), m)",
+        "function file",
+    ),
     ("SET param_f = 'file'", "function file"),
     ("SET param_s = 'a String DEFAULT file(1)'", "function file"),
     (
@@ -125,6 +137,14 @@ pub(super) const OUTSIDE: &[(&str, &str)] = &[
     ),
     (
         "CREATE VIEW v AS SELECT arrayMap({f:Identifier}, ['a'])",
+        "what arraymap is given",
+    ),
+    (
+        "CREATE VIEW v AS SELECT arrayMap({f:Identifier} AS q, ['a'])",
+        "what arraymap is given",
+    ),
+    (
+        "CREATE VIEW v AS SELECT arrayMap(ALL +({f:Identifier}), ['a'])",
         "what arraymap is given",
     ),
     ("CREATE FUNCTION f AS x -> file(x)", "function file"),
