@@ -107,11 +107,14 @@ impl<S: Clone> Plan<S> {
     }
 
     /// Whether there is room for more sections. What waits for an insert in trouble has room of its own as long
-    /// as others are stored, so that the log is read on; in an outage there is no use in that.
+    /// as others are stored, so that the log is read on; in an outage there is no use in that. To the end of what was
+    /// under way before this start it is read in any case: nothing of it can be sent earlier, and the process before
+    /// had it all in memory.
     pub fn has_room(&self) -> bool {
         let all_max = self.limits.sections_max.saturating_mul(BLOCKED_TIMES);
         let others = || self.sections.saturating_sub(self.blocked_sections());
-        self.sections < self.limits.sections_max
+        !self.recovering.is_empty()
+            || self.sections < self.limits.sections_max
             || (self.settles && self.sections < all_max && others() < self.limits.sections_max)
     }
 
@@ -205,7 +208,10 @@ impl<S> Plan<S> {
             .in_flight
             .values()
             .filter_map(|flight| flight.unit.sections.first());
-        let keys = waiting.chain(flights).filter_map(|it| it.keys.first());
+        let recovering = self.recovering.iter();
+        let recovering = recovering.filter_map(|it| it.sections.first());
+        let sections = waiting.chain(flights).chain(recovering);
+        let keys = sections.filter_map(|it| it.keys.first());
         keys.map(|key| key.received_at).min()
     }
 }

@@ -1,8 +1,11 @@
 //! How long rows wait for company, by month.
 
+mod room;
+
 use super::*;
-use millrace_rows::Lane;
+use millrace_rows::{Lane, RowKey};
 use proptest::prelude::*;
+use uuid::Uuid;
 
 const RECENT: Month = Month(202_610);
 const START: Position = Position {
@@ -15,6 +18,8 @@ struct Stand {
     plan: Plan<()>,
     at: Duration,
     end: Position,
+    /// The rows of each frame: where they are, of which table and month, and how many.
+    log: Vec<(Position, Key, u32)>,
 }
 
 impl Stand {
@@ -23,6 +28,7 @@ impl Stand {
             plan: Plan::new(Limits::of(Lane::Live), 0, 0, START, START),
             at: Duration::ZERO,
             end: START,
+            log: Vec::new(),
         }
     }
 
@@ -41,21 +47,60 @@ impl Stand {
 
     /// A frame with so many.
     fn rows(&mut self, month: Month, rows: u32) {
-        let frame = self.end;
-        self.end.offset += 64;
+        self.append("events(uuid)", month, rows);
+        self.read_frame();
+    }
+
+    /// A frame that was not read yet.
+    fn append(&mut self, table: &str, month: Month, rows: u32) {
+        let insert_target = table.into();
         let key = Key {
-            insert_target: "events(uuid)".into(),
+            insert_target,
             month,
+        };
+        self.log.push((self.end, key, rows));
+        self.end.offset += 64;
+    }
+
+    /// Reads the next frame; false if there is none.
+    fn read_frame(&mut self) -> bool {
+        let read_to = self.plan.read_to();
+        let nth = self.log.partition_point(|(frame, ..)| *frame < read_to);
+        let Some((frame, key, rows)) = self.log.get(nth).cloned() else {
+            return false;
+        };
+        let id = RowKey {
+            id: Uuid::nil(),
+            received_at: Micros(nth as i64),
+            index: None,
         };
         let section = Section {
             place: Place { frame, section: 0 },
             rows,
             row_bytes: 100,
-            keys: Vec::new(),
+            keys: vec![id],
             is_suspect: false,
             source: (),
         };
-        self.plan.gather(self.end, [(key, section)], self.at);
+        let end = Position {
+            offset: frame.offset + 64,
+            ..frame
+        };
+        self.plan.gather(end, [(key, section)], self.at);
+        true
+    }
+
+    /// Reads as long as there is room.
+    fn read(&mut self) {
+        while self.plan.has_room() && self.read_frame() {}
+    }
+
+    /// Another process goes on with what the last checkpoint says.
+    fn restart(&mut self) {
+        let checkpoint = self.plan.checkpoint();
+        let limits = self.plan.limits;
+        self.at = Duration::ZERO;
+        self.plan = Plan::restore(limits, checkpoint, 1, self.end);
     }
 
     /// The months of the inserts that are sent now, all of them answered at once.

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// Suspects that are sent together: where some are there already, their insert is halved down to those.
 const SUSPECTS_MAX: usize = 256;
+/// Sections of an insert. Full ones have a third of that; without an end one that was kept back for long would take all
+/// the room that there is, and halve it for as long when a row of it is bad.
+const SECTIONS_MAX: usize = 4_096;
 
 /// A key whose rows are to be sent.
 pub(super) struct Due {
@@ -135,7 +138,12 @@ impl<S> Waiting<S> {
             let is_apart = taken
                 .iter()
                 .any(|section| section.is_suspect != next.is_suspect);
-            let is_long = next.is_suspect && taken.len() >= SUSPECTS_MAX;
+            let sections_max = if next.is_suspect {
+                SUSPECTS_MAX
+            } else {
+                SECTIONS_MAX
+            };
+            let is_long = taken.len() >= sections_max;
             let fits = Limits::fits(rows, row_bytes) && !is_apart && !is_full && !is_long;
             if !taken.is_empty() && !fits {
                 break;
