@@ -6,30 +6,45 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 
 /// Failures from which on an insert is in trouble.
 const TROUBLED_AFTER: u32 = 3;
-/// Inserts that can be told of before the lane listens.
+/// News that can be told before the lane listens.
 const TOLD_MAX: usize = 64;
+
+/// News of an insert that fails again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Troubled {
+    pub id: UnitId,
+    /// Whether nobody could be reached at the last try, which says nothing of the insert.
+    pub is_away: bool,
+}
 
 /// What inserts in trouble share: a few are tried at a time, however many there are.
 #[derive(Debug)]
 pub struct Retries {
     places: Semaphore,
-    troubled: mpsc::Sender<UnitId>,
+    troubled: mpsc::Sender<Troubled>,
 }
 
 /// Failures of one insert.
 #[derive(Debug, Default)]
-pub struct Failures(u32);
+pub struct Failures {
+    count: u32,
+    /// What the lane was told last, see [`Troubled::is_away`].
+    told: Option<bool>,
+}
 
 impl Failures {
-    /// Those of an insert of which the lane knows that it is in trouble.
+    /// Those of an insert that failed often enough before.
     pub const fn in_trouble() -> Self {
-        Self(TROUBLED_AFTER)
+        Self {
+            count: TROUBLED_AFTER,
+            told: None,
+        }
     }
 }
 
 impl Retries {
     /// So many places, and where it is told who is in trouble.
-    pub fn new(places: usize) -> (Self, mpsc::Receiver<UnitId>) {
+    pub fn new(places: usize) -> (Self, mpsc::Receiver<Troubled>) {
         let (troubled, told) = mpsc::channel(TOLD_MAX);
         let places = Semaphore::new(places);
         (Self { places, troubled }, told)
@@ -37,18 +52,19 @@ impl Retries {
 
     /// Waits until an insert that failed so often may be tried.
     pub async fn place(&self, failures: &Failures) -> Option<SemaphorePermit<'_>> {
-        match failures.0 {
+        match failures.count {
             0..TROUBLED_AFTER => None,
             _ => self.places.acquire().await.ok(),
         }
     }
 
-    /// Counts a failure, and tells the lane of trouble.
-    pub async fn failed(&self, id: UnitId, failures: &mut Failures) {
-        failures.0 = failures.0.saturating_add(1);
-        if failures.0 == TROUBLED_AFTER {
+    /// Counts a failure, and tells the lane of trouble, and whenever it is another one.
+    pub async fn failed(&self, id: UnitId, failures: &mut Failures, is_away: bool) {
+        failures.count = failures.count.saturating_add(1);
+        if failures.count >= TROUBLED_AFTER && failures.told != Some(is_away) {
+            failures.told = Some(is_away);
             // A lane that has ended needs not know.
-            let _ = self.troubled.send(id).await;
+            let _ = self.troubled.send(Troubled { id, is_away }).await;
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::ship::retries::{Failures, Retries};
 use crate::ship::sink::Sink;
 use crate::ship::sought::{Presence, Sought};
 use metrics::counter;
-use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError};
+use millrace_clickhouse::{Body, InsertError, InsertOutcome, QueryError, QueryErrorKind};
 use millrace_log::fail_point::{FailPoint, pass};
 use millrace_rows::{Month, Table};
 use uuid::Uuid;
@@ -100,12 +100,26 @@ impl From<QueryError> for Trouble {
 impl Trouble {
     /// Tells that nobody could be reached, or that something was only asked: trying again soon costs
     /// little. An insert that was sent, and refused by a gateway or cut off, would be sent whole again.
+    const fn is_cheap(&self) -> bool {
+        match self {
+            Self::Insert(_) => self.is_away(),
+            Self::Query(_) | Self::StillRunning => true,
+        }
+    }
+
+    /// Tells that nobody could be reached, so that others fare no better.
     const fn is_away(&self) -> bool {
         match self {
             Self::Insert(error) => {
                 matches!(error.outcome, InsertOutcome::NotStored) && error.code.is_none()
             }
-            Self::Query(_) | Self::StillRunning => true,
+            Self::Query(error) => {
+                matches!(
+                    error.kind,
+                    QueryErrorKind::NoConnection | QueryErrorKind::Tls(_)
+                )
+            }
+            Self::StillRunning => false,
         }
     }
 }
@@ -126,8 +140,9 @@ impl<B: Body> Delivery<'_, B> {
             match settled {
                 Ok(settled) => return settled,
                 Err(trouble) => {
-                    self.retries.failed(self.id, &mut failures).await;
-                    let failed = pace.failed(trouble.is_away());
+                    let is_away = trouble.is_away();
+                    self.retries.failed(self.id, &mut failures, is_away).await;
+                    let failed = pace.failed(trouble.is_cheap());
                     self.report(sink, &trouble, failed.is_said).await;
                     tokio::time::sleep(failed.pause).await;
                 }

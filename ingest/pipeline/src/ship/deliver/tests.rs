@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ship::fake_sink::FakeSink;
+use crate::ship::retries::Troubled;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -69,12 +70,41 @@ async fn an_exception_that_stays_the_same_is_given_back_unless_it_is_the_servers
         assert_eq!(
             told.try_recv(),
             if tries > 3 {
-                Ok(7)
+                let (id, is_away) = (7, false);
+                Ok(Troubled { id, is_away })
             } else {
                 Err(TryRecvError::Empty)
             }
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_anybody_can_be_reached_is_told_whenever_it_is_otherwise() {
+    let tries = AtomicU32::new(0);
+    let sink = FakeSink::answering(move || {
+        let (outcome, code) = match tries.fetch_add(1, Ordering::Relaxed) {
+            0..2 => (InsertOutcome::Misconfigured, Some(497)),
+            2..5 | 9..12 => (InsertOutcome::NotStored, None),
+            5..9 => (InsertOutcome::Misconfigured, Some(497)),
+            _ => return Ok(()),
+        };
+        Err(InsertError {
+            outcome,
+            code,
+            message: "no".to_owned(),
+        })
+    });
+    let (retries, mut told) = Retries::new(1);
+    let body = Vec::<Bytes>::new();
+    let stores = Stores::default();
+    let settled = delivery((&retries, &stores), &body);
+    assert!(matches!(settled.settle(&sink).await, Settled::Stored));
+    let mut news = Vec::new();
+    while let Ok(it) = told.try_recv() {
+        news.push(it.is_away);
+    }
+    assert_eq!(news, [true, false, true]);
 }
 
 #[tokio::test(start_paused = true)]

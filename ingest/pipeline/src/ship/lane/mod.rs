@@ -11,6 +11,7 @@ use super::attempt::{Context, Verdict};
 use super::options::ShipOptions;
 use super::pace::Pace;
 use super::plan::{Now, Plan, UnitId};
+use super::retries::Troubled;
 use super::sink::Sink;
 use crate::LaneOutput;
 use crate::retention::Retention;
@@ -83,7 +84,7 @@ struct Shipper<K> {
     run: Option<Uuid>,
     tasks: JoinSet<Event>,
     /// Who of them is in trouble.
-    troubled: mpsc::Receiver<UnitId>,
+    troubled: mpsc::Receiver<Troubled>,
     is_asking: bool,
     is_draining: bool,
     is_log_ended: bool,
@@ -133,7 +134,7 @@ impl<K: Sink> Shipper<K> {
                     deadline = Some(Instant::now() + grace);
                 }
                 Some(event) = self.tasks.join_next() => self.take(event)?,
-                Some(id) = self.troubled.recv() => self.plan.troubled(id),
+                Some(it) = self.troubled.recv() => self.plan.troubled(it.id, it.is_away),
                 changed = self.synced.changed(), if wake.on_frames => {
                     // The commit thread has ended: what it left is all there will be.
                     self.is_log_ended = changed.is_err();
@@ -153,8 +154,8 @@ impl<K: Sink> Shipper<K> {
         while let Some(event) = self.tasks.try_join_next() {
             self.take(event)?;
         }
-        while let Ok(id) = self.troubled.try_recv() {
-            self.plan.troubled(id);
+        while let Ok(it) = self.troubled.try_recv() {
+            self.plan.troubled(it.id, it.is_away);
         }
         if Instant::now() < self.not_before {
             return Ok(false);

@@ -66,7 +66,7 @@ const LIMITS: Limits = Limits {
     early_every: Duration::from_millis(500),
     early_max: 2,
     in_flight_max: 3,
-    sections_max: 20,
+    sections_max: 4,
 };
 
 impl World {

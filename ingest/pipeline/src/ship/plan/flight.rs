@@ -23,23 +23,34 @@ pub(super) struct Flight<S> {
     is_launched: bool,
     /// Whether it failed again and again; then it has a place of its own, and its key waits for it.
     is_troubled: bool,
+    /// Whether nobody could be reached when it failed last.
+    is_away: bool,
+}
+
+impl<S> Flight<S> {
+    /// Whether other inserts of its table and month wait for it. For a part of one they do not: what its row is
+    /// refused for need not be wrong with others.
+    fn blocks(&self) -> bool {
+        self.is_troubled && !self.unit.is_part
+    }
 }
 
 impl<S> Plan<S> {
-    /// Keys of which nothing further is sent until an insert in trouble is settled. A part of one keeps
-    /// nobody waiting: what its row is refused for need not be wrong with others.
+    /// Keys of which nothing further is sent until an insert in trouble is settled.
     pub(super) fn blocked(&self) -> BTreeSet<&Key> {
-        let troubled = self.in_flight.values().filter(|it| it.is_troubled);
-        let whole = troubled.filter(|flight| !flight.unit.is_part);
-        whole.map(|flight| &flight.unit.key).collect()
+        let blocking = self.in_flight.values().filter(|it| it.blocks());
+        blocking.map(|flight| &flight.unit.key).collect()
     }
 
-    /// Sections that wait for inserts in trouble, those of the inserts among them.
+    /// Sections that wait for inserts in trouble, those of the inserts among them. Others may fare better, unless
+    /// nobody can be reached: then none of these count.
     pub(super) fn blocked_sections(&self) -> usize {
-        let troubled = self.in_flight.values().filter(|it| it.is_troubled);
-        let in_flight: usize = troubled.map(|flight| flight.unit.sections.len()).sum();
-        let waiting = self.blocked().into_iter();
-        let waiting = waiting.filter_map(|key| self.waiting.get(key));
+        let troubled = self.in_flight.values();
+        let troubled = troubled.filter(|it| it.is_troubled && !it.is_away);
+        let in_flight: usize = troubled.clone().map(|it| it.unit.sections.len()).sum();
+        let blocking = troubled.filter(|it| it.blocks());
+        let keys: BTreeSet<&Key> = blocking.map(|flight| &flight.unit.key).collect();
+        let waiting = keys.into_iter().filter_map(|key| self.waiting.get(key));
         in_flight + waiting.map(|waiting| waiting.sections.len()).sum::<usize>()
     }
 }
@@ -76,11 +87,12 @@ impl<S: Clone> Plan<S> {
         (has_place && self.most_due(now).is_some()) || !self.launchable().is_empty()
     }
 
-    /// An insert failed again and again, and goes on doing so in a place of its own.
-    pub fn troubled(&mut self, id: UnitId) {
+    /// An insert failed again and again, and goes on doing so in a place of its own; the last time, because nobody
+    /// could be reached if it `is_away`.
+    pub fn troubled(&mut self, id: UnitId, is_away: bool) {
         if let Some(flight) = self.in_flight.get_mut(&id) {
             flight.is_troubled = true;
-            self.settles = false;
+            flight.is_away = is_away;
         }
     }
 
@@ -146,6 +158,7 @@ impl<S: Clone> Plan<S> {
             unit: Arc::new(unit),
             is_launched: false,
             is_troubled: false,
+            is_away: false,
         };
         self.in_flight.insert(self.next_id, flight);
         self.next_id += 1;
@@ -154,7 +167,6 @@ impl<S: Clone> Plan<S> {
 
     /// The rows of a unit are in ClickHouse, or set aside.
     pub fn settled(&mut self, id: UnitId) {
-        self.settles |= self.in_flight.contains_key(&id);
         self.remove(id);
     }
 
@@ -190,6 +202,7 @@ impl<S: Clone> Plan<S> {
             change(Arc::make_mut(&mut flight.unit));
             flight.is_launched = false;
             flight.is_troubled = false;
+            flight.is_away = false;
             self.is_changed = true;
         }
     }
@@ -239,10 +252,10 @@ impl<S: Clone> Plan<S> {
         }
         let flight = self.in_flight.get_mut(&id)?;
         flight.is_troubled = true;
+        flight.is_away = false;
         let unit = Arc::make_mut(&mut flight.unit);
         unit.is_part |= has_room && !can_halve;
         unit.in_doubt = true;
-        self.settles = false;
         Some(Arc::clone(&flight.unit))
     }
 }

@@ -55,8 +55,6 @@ pub struct Plan<S> {
     suspect_below: Position,
     next_id: UnitId,
     sections: usize,
-    /// Whether an insert was settled since one got into trouble.
-    settles: bool,
     is_changed: bool,
 }
 
@@ -96,7 +94,6 @@ impl<S: Clone> Plan<S> {
             suspect_below,
             next_id: 0,
             sections: 0,
-            settles: false,
             is_changed: true,
         }
     }
@@ -106,16 +103,15 @@ impl<S: Clone> Plan<S> {
         self.read_to
     }
 
-    /// Whether there is room for more sections. What waits for an insert in trouble has room of its own as long
-    /// as others are stored, so that the log is read on; in an outage there is no use in that. To the end of what was
-    /// under way before this start it is read in any case: nothing of it can be sent earlier, and the process before
+    /// Whether there is room for more sections. What waits for an insert in trouble has room of its own, so that the
+    /// log is read on; while nobody can be reached there is no use in that. To the end of what was under way before this start it is read in any case: nothing of it can be sent earlier, and the process before
     /// had it all in memory.
     pub fn has_room(&self) -> bool {
         let all_max = self.limits.sections_max.saturating_mul(BLOCKED_TIMES);
         let others = || self.sections.saturating_sub(self.blocked_sections());
         !self.recovering.is_empty()
             || self.sections < self.limits.sections_max
-            || (self.settles && self.sections < all_max && others() < self.limits.sections_max)
+            || (self.sections < all_max && others() < self.limits.sections_max)
     }
 
     /// Takes in the sections of the next frame, which ends at `end`.
