@@ -29,8 +29,9 @@ use crate::reserve::Reserve;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
-/// Bytes a checkpoint may have.
-pub const CHECKPOINT_BYTES_MAX: usize = 1 << 20;
+/// Bytes a checkpoint may have: those for which the reserve has room, and which earlier versions read as well, although
+/// they store no more than half of it.
+pub const CHECKPOINT_BYTES_MAX: usize = (2 << 20) - (16 << 10);
 
 pub(crate) const FILE_NAME: &str = "checkpoint";
 /// Where a damaged checkpoint goes.

@@ -4,7 +4,6 @@
 //! While it is missing, nothing is appended: an append would take the room that shipping needs to get out of a
 //! full disk, and the log would stay as it is until somebody else makes room.
 
-use crate::checkpoint::CHECKPOINT_BYTES_MAX;
 use crate::fs::Fs;
 use crate::log::is_want_of_room;
 use std::io;
@@ -13,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const NAME: &str = "reserve";
 /// Bytes of it: room for a checkpoint while the one before is still there.
-pub(crate) const RESERVE_BYTES: u64 = 2 * CHECKPOINT_BYTES_MAX as u64;
+pub(crate) const RESERVE_BYTES: u64 = 2 << 20;
 
 /// The reserve of a log, known to be there or not without asking the disk.
 #[derive(Debug)]

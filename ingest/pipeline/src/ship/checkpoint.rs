@@ -44,6 +44,8 @@ pub struct Range {
     pub attempt: u32,
     /// See [`Unit::is_suspect`](super::unit::Unit::is_suspect).
     pub is_suspect: bool,
+    /// See [`Unit::is_part`](super::unit::Unit::is_part).
+    pub is_part: bool,
     pub run: Option<Uuid>,
 }
 
@@ -108,6 +110,8 @@ struct StoredRange {
     attempt: u32,
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     is_suspect: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    is_part: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     run: Option<Uuid>,
 }
@@ -141,6 +145,7 @@ impl Stored {
                 start_mark: range.start_mark,
                 attempt: range.attempt,
                 is_suspect: range.is_suspect,
+                is_part: range.is_part,
                 run: range.run,
             })
             .collect();
@@ -185,6 +190,7 @@ impl Stored {
                     start_mark: range.start_mark,
                     attempt: range.attempt,
                     is_suspect: range.is_suspect,
+                    is_part: range.is_part,
                     run: range.run,
                 })
                 .collect(),
@@ -236,6 +242,7 @@ mod tests {
                 start_mark: Some(u32::MAX),
                 attempt: 4,
                 is_suspect: true,
+                is_part: true,
                 run: Some(Uuid::from_u128(9)),
             }],
         }
@@ -248,15 +255,16 @@ mod tests {
     }
 
     #[test]
-    fn an_insert_of_a_version_without_marks_of_starts_has_none() {
+    fn an_insert_of_an_earlier_version_is_whole_and_without_the_mark_of_a_start() {
         let bytes = checkpoint().to_bytes().unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let earlier = text.replace(r#""start_mark":4294967295,"#, "");
-        let earlier = earlier.replace(r#""is_suspect":true,"#, "");
-        assert!(earlier.len() + 40 < text.len(), "{text}");
+        let earlier = earlier.replace(r#""is_suspect":true,"is_part":true,"#, "");
+        assert!(earlier.len() + 55 < text.len(), "{text}");
         let read = Checkpoint::from_bytes(earlier.as_bytes()).unwrap();
         let range = &read.in_flight[0];
         assert_eq!((range.start_mark, range.is_suspect), (None, false));
+        assert!(!range.is_part);
     }
 
     #[test]

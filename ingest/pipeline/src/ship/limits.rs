@@ -24,6 +24,10 @@ pub struct Limits {
     pub in_flight_max: usize,
     /// Sections known in memory; the log is not read further until some are settled.
     pub sections_max: usize,
+    /// Parts of a table's inserts up to which further ones are taken apart without proof that their rows are to
+    /// blame: in an outage that nobody can tell from bad rows, a table has so many and few more. While as many wait
+    /// for their turn, nothing further of the table is begun.
+    pub parts_max: usize,
 }
 
 impl Limits {
@@ -40,6 +44,7 @@ impl Limits {
                 early_max: 8,
                 in_flight_max: 4,
                 sections_max: 65_536,
+                parts_max: 128,
             },
             Lane::Historical => Self {
                 rows_target: 500_000,
@@ -50,6 +55,7 @@ impl Limits {
                 early_max: 8,
                 in_flight_max: 2,
                 sections_max: 65_536,
+                parts_max: 128,
             },
         }
     }

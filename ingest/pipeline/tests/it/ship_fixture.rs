@@ -32,6 +32,7 @@ pub const LIMITS: Limits = Limits {
     early_max: 8,
     in_flight_max: 3,
     sections_max: 1_000,
+    parts_max: 128,
 };
 
 pub struct Database {

@@ -67,6 +67,7 @@ const LIMITS: Limits = Limits {
     early_max: 2,
     in_flight_max: 3,
     sections_max: 4,
+    parts_max: 128,
 };
 
 impl World {

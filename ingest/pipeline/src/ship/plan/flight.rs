@@ -3,28 +3,19 @@
 use super::{Now, Plan, UnitId};
 use crate::ship::section::Key;
 use crate::ship::unit::Unit;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// Parts of a table's inserts up to which further ones are taken apart without proof that their rows
-/// are to blame: in an outage that nobody can tell from bad rows, a table has so many and no more.
-const PARTS_MAX: usize = 128;
-/// Parts of a table in trouble up to which further ones are sent.
-const TROUBLED_PARTS_MAX: usize = 64;
-/// Parts in trouble from which on every second part is the oldest, which is far from the newest: that
-/// rows beside a bad one are bad, too, is likely, and a part that is stored proves what is wrong with them.
-const TROUBLED_PARTS_NEAR: usize = 4;
 
 /// An insert that the checkpoint names, or will before it is sent.
 #[derive(Debug)]
 pub(super) struct Flight<S> {
     pub(super) unit: Arc<Unit<S>>,
-    is_launched: bool,
+    pub(super) is_launched: bool,
     /// Whether it failed again and again; then it has a place of its own, and its key waits for it.
-    is_troubled: bool,
+    pub(super) is_troubled: bool,
     /// Whether nobody could be reached when it failed last.
-    is_away: bool,
+    pub(super) is_away: bool,
 }
 
 impl<S> Flight<S> {
@@ -36,21 +27,29 @@ impl<S> Flight<S> {
 }
 
 impl<S> Plan<S> {
-    /// Keys of which nothing further is sent until an insert in trouble is settled.
+    /// Keys of which nothing further is sent until an insert in trouble is settled, or parts that wait are.
     pub(super) fn blocked(&self) -> BTreeSet<&Key> {
-        let blocking = self.in_flight.values().filter(|it| it.blocks());
-        blocking.map(|flight| &flight.unit.key).collect()
+        self.blocked_by(|_| true)
     }
 
-    /// Sections that wait for inserts in trouble, those of the inserts among them. Others may fare better, unless
-    /// nobody can be reached: then none of these count.
+    fn blocked_by(&self, counts: impl Fn(&Flight<S>) -> bool) -> BTreeSet<&Key> {
+        let flights = self.in_flight.values();
+        let blocking = flights.filter(|it| it.blocks() && counts(it));
+        let crowded = self.crowded();
+        let waiting = self.waiting.keys();
+        let of_crowded = waiting.filter(|key| crowded.contains(&&*key.insert_target));
+        let blocking = blocking.map(|flight| &flight.unit.key);
+        blocking.chain(of_crowded).collect()
+    }
+
+    /// Sections that wait for inserts in trouble and for parts, those of them among these. Others may fare better,
+    /// unless nobody can be reached: what waits for that does not count.
     pub(super) fn blocked_sections(&self) -> usize {
-        let troubled = self.in_flight.values();
-        let troubled = troubled.filter(|it| it.is_troubled && !it.is_away);
-        let in_flight: usize = troubled.clone().map(|it| it.unit.sections.len()).sum();
-        let blocking = troubled.filter(|it| it.blocks());
-        let keys: BTreeSet<&Key> = blocking.map(|flight| &flight.unit.key).collect();
-        let waiting = keys.into_iter().filter_map(|key| self.waiting.get(key));
+        let flights = self.in_flight.values().filter(|it| !it.is_away);
+        let troubled = flights.filter(|it| it.is_troubled || it.unit.is_part);
+        let in_flight: usize = troubled.map(|it| it.unit.sections.len()).sum();
+        let waiting = self.blocked_by(|flight| !flight.is_away).into_iter();
+        let waiting = waiting.filter_map(|key| self.waiting.get(key));
         in_flight + waiting.map(|waiting| waiting.sections.len()).sum::<usize>()
     }
 }
@@ -96,61 +95,26 @@ impl<S: Clone> Plan<S> {
         }
     }
 
-    /// Units in flight that are neither parts of refused ones nor in trouble.
+    /// Units in flight that are neither parts of refused ones nor in trouble, nor wait for such parts.
     fn whole_in_flight(&self) -> usize {
-        self.in_flight
-            .values()
-            .filter(|flight| !flight.unit.is_part && !flight.is_troubled)
+        let crowded = self.crowded();
+        let whole = self.in_flight.values().filter(|it| !it.unit.is_part);
+        let untroubled = whole.filter(|flight| !flight.is_troubled);
+        untroubled
+            .filter(|it| it.is_launched || !crowded.contains(&&*it.unit.key.insert_target))
             .count()
     }
 
-    /// What may be sent now: whole units in their order, and of the parts one, the newest, so that one
-    /// refused insert is taken apart to the end before the next.
+    /// What may be sent now: whole units in their order, and of the parts one of each table.
     fn launchable(&self) -> Vec<UnitId> {
-        let of_kind = |is_part: bool| {
-            self.in_flight
-                .iter()
-                .filter(move |(_, flight)| flight.unit.is_part == is_part)
-        };
-        let ready = |is_part: bool| {
-            of_kind(is_part)
-                .filter(|(_, flight)| !flight.is_launched)
-                .map(|(id, _)| *id)
-        };
-        let launched = |is_part: bool| {
-            let launched = of_kind(is_part).filter(|(_, it)| it.is_launched && !it.is_troubled);
-            launched.count()
-        };
-        let whole_free = self.limits.in_flight_max.saturating_sub(launched(false));
-        let whole = ready(false).take(whole_free);
-        let part = (launched(true) == 0).then(|| self.next_part()).flatten();
-        whole.chain(part).collect()
-    }
-
-    /// The part that is sent next.
-    fn next_part(&self) -> Option<UnitId> {
-        let mut troubled: BTreeMap<&str, usize> = BTreeMap::new();
-        for flight in self.parts().filter(|flight| flight.is_troubled) {
-            *troubled.entry(&*flight.unit.key.insert_target).or_default() += 1;
-        }
-        let all: usize = troubled.values().sum();
-        let mut ready = self.in_flight.iter().filter(|(_, flight)| {
-            let troubled = troubled.get(&*flight.unit.key.insert_target);
-            flight.unit.is_part
-                && !flight.is_launched
-                && troubled.is_none_or(|count| *count < TROUBLED_PARTS_MAX)
-        });
-        let is_far = all >= TROUBLED_PARTS_NEAR && all.is_multiple_of(2);
-        let next = if is_far {
-            ready.next()
-        } else {
-            ready.next_back()
-        };
-        next.map(|(id, _)| *id)
-    }
-
-    fn parts(&self) -> impl Iterator<Item = &Flight<S>> {
-        self.in_flight.values().filter(|it| it.unit.is_part)
+        let crowded = self.crowded();
+        let whole = || self.in_flight.iter().filter(|(_, it)| !it.unit.is_part);
+        let launched = whole().filter(|(_, it)| it.is_launched && !it.is_troubled);
+        let free = self.limits.in_flight_max.saturating_sub(launched.count());
+        let ready = whole()
+            .filter(|(_, it)| !it.is_launched && !crowded.contains(&&*it.unit.key.insert_target));
+        let ready = ready.map(|(id, _)| *id).take(free);
+        ready.chain(self.next_parts()).collect()
     }
 
     pub(super) fn add_flight(&mut self, unit: Unit<S>) {
@@ -170,7 +134,7 @@ impl<S: Clone> Plan<S> {
         self.remove(id);
     }
 
-    fn remove(&mut self, id: UnitId) {
+    pub(super) fn remove(&mut self, id: UnitId) {
         if let Some(flight) = self.in_flight.remove(&id) {
             self.sections = self.sections.saturating_sub(flight.unit.sections.len());
             self.is_changed = true;
@@ -197,7 +161,7 @@ impl<S: Clone> Plan<S> {
         self.relaunch(id, |_| {});
     }
 
-    fn relaunch(&mut self, id: UnitId, change: impl FnOnce(&mut Unit<S>)) {
+    pub(super) fn relaunch(&mut self, id: UnitId, change: impl FnOnce(&mut Unit<S>)) {
         if let Some(flight) = self.in_flight.get_mut(&id) {
             change(Arc::make_mut(&mut flight.unit));
             flight.is_launched = false;
@@ -205,57 +169,5 @@ impl<S: Clone> Plan<S> {
             flight.is_away = false;
             self.is_changed = true;
         }
-    }
-
-    /// ClickHouse cannot read the rows of a unit: two halves take its place. False when the unit
-    /// is a single row, which the caller sets aside and then reports as settled.
-    pub fn refused(&mut self, id: UnitId) -> bool {
-        self.halve(id, false)
-    }
-
-    /// ClickHouse has some of the rows of a unit and others not: two halves take its place, of which the same may
-    /// be true. False when the unit is a single row.
-    pub fn parted(&mut self, id: UnitId) -> bool {
-        self.halve(id, true)
-    }
-
-    fn halve(&mut self, id: UnitId, are_suspect: bool) -> bool {
-        let halves = self
-            .in_flight
-            .get(&id)
-            .and_then(|flight| flight.unit.halves());
-        let Some(halves) = halves else { return false };
-        for half in halves {
-            self.sections += half.sections.len();
-            self.add_flight(Unit {
-                start_mark: Some(self.start_mark),
-                in_doubt: half.in_doubt || are_suspect,
-                is_suspect: half.is_suspect || are_suspect,
-                ..half
-            });
-        }
-        // Only now, so that `low` does not pass the rows in between.
-        self.remove(id);
-        true
-    }
-
-    /// Nobody knows whether the rows of a unit or the server are to blame for its failures: halves take its
-    /// place, or else it is to be sent on as it is returned, until others that are stored prove it. What cannot be
-    /// halved is from now on a part, so that those others need not wait for it.
-    pub fn take_apart(&mut self, id: UnitId, can_halve: bool) -> Option<Arc<Unit<S>>> {
-        let target = Arc::clone(&self.in_flight.get(&id)?.unit.key.insert_target);
-        let parts = self.parts();
-        let parts = parts.filter(|it| it.unit.key.insert_target == target);
-        let has_room = parts.count() < PARTS_MAX;
-        if can_halve && has_room && self.refused(id) {
-            return None;
-        }
-        let flight = self.in_flight.get_mut(&id)?;
-        flight.is_troubled = true;
-        flight.is_away = false;
-        let unit = Arc::make_mut(&mut flight.unit);
-        unit.is_part |= has_room && !can_halve;
-        unit.in_doubt = true;
-        Some(Arc::clone(&flight.unit))
     }
 }

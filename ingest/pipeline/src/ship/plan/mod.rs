@@ -14,6 +14,7 @@
 
 mod early;
 mod flight;
+mod parts;
 mod recovery;
 #[cfg(test)]
 mod tests;

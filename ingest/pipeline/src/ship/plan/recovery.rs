@@ -53,6 +53,7 @@ impl<S: Clone> Plan<S> {
                 start_mark: unit.start_mark,
                 attempt: unit.attempt,
                 is_suspect: unit.is_suspect,
+                is_part: unit.is_part,
                 run: unit.run,
             }
         });
@@ -90,7 +91,8 @@ impl<S: Clone> Plan<S> {
                 in_doubt: true,
                 is_suspect: range.is_suspect,
                 run: range.run,
-                is_part: range.rows.is_some(),
+                // An earlier version did not say so.
+                is_part: range.is_part || range.rows.is_some(),
             });
         }
     }

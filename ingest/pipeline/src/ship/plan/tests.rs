@@ -1,5 +1,6 @@
 //! How long rows wait for company, by month.
 
+mod parts;
 mod room;
 
 use super::*;
