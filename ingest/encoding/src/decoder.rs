@@ -1,5 +1,6 @@
 //! The encodings there are, and taking one off.
 
+use crate::blocks::Blocks;
 use crate::{base64, brotli, deflate, lz64, zstd};
 use millrace_parse::{ApiError, ErrorType};
 use std::borrow::Cow;
@@ -108,12 +109,24 @@ pub enum DecodeError {
     Broken(Cow<'static, str>),
     /// More would come out than is allowed.
     TooLarge,
+    /// It is made of many blocks that little comes out of.
+    TooManyBlocks,
 }
 
 impl DecodeError {
     pub(crate) fn broken(detail: &'static str) -> Self {
         Self::Broken(Cow::Borrowed(detail))
     }
+}
+
+/// 413 for a body that is made of blocks of which little comes out.
+pub(crate) fn too_many_blocks() -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorType::InvalidRequest,
+        "body_too_complex",
+        "The body is compressed in too many blocks for what it says. Compress it without a flush behind every few bytes.",
+    )
 }
 
 /// 400 for a body that is not what it says.
@@ -154,6 +167,19 @@ impl Decoder {
         out: &mut Vec<u8>,
         bytes_max: usize,
     ) -> Result<(), DecodeError> {
+        let mut blocks = Blocks::of(body.len());
+        self.decode_part(encoding, body, out, bytes_max, &mut blocks)
+    }
+
+    /// The same for one of several parts, or for what is not to be decoded in one call.
+    pub(crate) fn decode_part(
+        &mut self,
+        encoding: Encoding,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        bytes_max: usize,
+        blocks: &mut Blocks,
+    ) -> Result<(), DecodeError> {
         out.clear();
         match encoding {
             Encoding::Identity if body.len() > bytes_max => Err(DecodeError::TooLarge),
@@ -161,12 +187,12 @@ impl Decoder {
                 out.extend_from_slice(body);
                 Ok(())
             }
-            Encoding::Gzip => self.deflate.gzip(body, out, bytes_max),
-            Encoding::Deflate => self.deflate.deflate(body, out, bytes_max),
+            Encoding::Gzip => self.deflate.gzip(body, out, bytes_max, blocks),
+            Encoding::Deflate => self.deflate.deflate(body, out, bytes_max, blocks),
             Encoding::Brotli => brotli::decode(body, out, bytes_max),
             Encoding::Zstd => {
                 let context = self.zstd.get_or_insert_with(zstd::Context::new);
-                context.decode(body, out, bytes_max)
+                context.decode(body, out, bytes_max, blocks)
             }
             Encoding::Base64 => base64::decode(body, out, bytes_max),
             Encoding::Lz64 => lz64::decode(body, out, bytes_max),

@@ -1,25 +1,31 @@
-//! gzip and deflate, by libdeflate.
+//! gzip and deflate, by libdeflate where that is safe.
 //!
-//! libdeflate inflates a whole member in one call into a buffer that must be large enough, at
-//! about twice zlib's speed. The buffer's first size is what the gzip trailer says, capped by
-//! what the input could plausibly hold; when that was too small, the next try is eight times as
-//! large, up to the limit.
+//! libdeflate inflates a whole member in one call into a buffer that must be large enough, faster than anything that
+//! can stop on the way. So it costs whatever the input makes it cost, each time it is tried: a stream of blocks of
+//! which nothing comes out takes 0.4 µs for each byte. It gets one try, at what is short, with as much room as the
+//! trailer says, or as JSON mostly takes. Everything else is inflated [a block at a time](Blockwise).
 
-use crate::decoder::{DecodeError, LARGE_BYTES, lengthen};
+use crate::blocks::Blocks;
+use crate::blockwise::{Blockwise, Output, gzip_trailer};
+use crate::decoder::{DecodeError, lengthen};
 use crate::keys::has_zlib_header;
-use libdeflater::{Crc, DecompressionError, Decompressor};
+use libdeflater::{DecompressionError, Decompressor};
 use memchr::memmem;
 
 /// Bytes of the smallest gzip member: header, an empty block, trailer.
 const MEMBER_BYTES_MIN: usize = 18;
 /// What a gzip member begins with: its mark, and deflate, the only method there is.
 const MEMBER_START: &[u8] = &[0x1f, 0x8b, 0x08];
-/// First guess of how many times larger JSON gets: typical batches are 12 to 14 to 1, and a
-/// guess that is too small costs a second pass.
+/// First guess of how many times larger JSON gets: typical batches are 12 to 14 to 1.
 const RATIO_GUESS: usize = 20;
+/// The least room for a try.
+const ROOM_BYTES_MIN: usize = 256;
 
 /// A decompressor, reused.
-pub struct Inflater(Decompressor);
+pub struct Inflater {
+    fast: Decompressor,
+    blockwise: Option<Blockwise>,
+}
 
 /// Which call of libdeflate to make.
 #[derive(Clone, Copy)]
@@ -31,7 +37,10 @@ enum Wrapper {
 
 impl Default for Inflater {
     fn default() -> Self {
-        Self(Decompressor::new())
+        Self {
+            fast: Decompressor::new(),
+            blockwise: None,
+        }
     }
 }
 
@@ -42,25 +51,29 @@ impl Inflater {
         body: &[u8],
         out: &mut Vec<u8>,
         bytes_max: usize,
+        blocks: &mut Blocks,
     ) -> Result<(), DecodeError> {
+        let mut output = output(out, bytes_max, blocks);
         let mut rest = body;
-        let mut filled = 0;
         loop {
             let hint = match rest.last_chunk::<4>() {
                 Some(size) if rest.len() >= MEMBER_BYTES_MIN => u32::from_le_bytes(*size) as usize,
                 _ => return Err(DecodeError::broken("The gzip body is cut short.")),
             };
-            // One byte more than said tells an honest trailer from a lie without another try.
-            let said = hint.saturating_add(1);
-            let hints = [said.min(rest.len().saturating_mul(RATIO_GUESS)), said];
-            let start = filled;
-            filled += self.inflate(Wrapper::Gzip, rest, out, start, hints, bytes_max)?;
-            let member = out.get(start..filled).unwrap_or_default();
-            match after_member(rest, member) {
-                [] => break,
-                more => rest = more,
+            let start = output.filled;
+            // One byte more than said tells an honest trailer from a lie.
+            let room = hint.saturating_add(1);
+            rest = if self.is_inflated(Wrapper::Gzip, rest, &mut output, room)? {
+                let member = output.out.get(start..output.filled);
+                after_member(rest, member.unwrap_or_default())
+            } else {
+                self.blockwise().gzip(rest, &mut output)?
+            };
+            if rest.is_empty() {
+                break;
             }
         }
+        let filled = output.filled;
         out.truncate(filled);
         Ok(())
     }
@@ -71,71 +84,87 @@ impl Inflater {
         body: &[u8],
         out: &mut Vec<u8>,
         bytes_max: usize,
+        blocks: &mut Blocks,
     ) -> Result<(), DecodeError> {
-        let hints = [body.len().saturating_mul(RATIO_GUESS), 0];
-        if has_zlib_header(body) {
-            match self.inflate(Wrapper::Zlib, body, out, 0, hints, bytes_max) {
-                // It was none.
-                Err(DecodeError::Broken(_)) => {}
-                done => return done.map(|written| out.truncate(written)),
+        let room = body.len().saturating_mul(RATIO_GUESS);
+        let mut output = output(out, bytes_max, blocks);
+        let is_zlib = has_zlib_header(body);
+        let wrapper = if is_zlib {
+            Wrapper::Zlib
+        } else {
+            Wrapper::Bare
+        };
+        match self.is_inflated(wrapper, body, &mut output, room) {
+            Ok(true) => {}
+            Ok(false) if is_zlib => self.blockwise().zlib(body, &mut output)?,
+            Err(DecodeError::Broken(_)) if is_zlib => {
+                // It was none, and only looked so.
+                self.blockwise().bare(body, &mut output)?;
+            }
+            is_inflated => {
+                if !is_inflated? {
+                    self.blockwise().bare(body, &mut output)?;
+                }
             }
         }
-        let written = self.inflate(Wrapper::Bare, body, out, 0, hints, bytes_max)?;
-        out.truncate(written);
+        let filled = output.filled;
+        out.truncate(filled);
         Ok(())
     }
 
-    /// Writes what `input` inflates to into `out` from `start` on; returns how many bytes. The first two rooms that are
-    /// tried are given. `out` is
-    /// grown as needed, to `bytes_max` at most, and never cut: what was filled with zeros once need
-    /// not be again, of which a body of a million empty members would make a bomb.
-    fn inflate(
+    fn blockwise(&mut self) -> &mut Blockwise {
+        self.blockwise.get_or_insert_default()
+    }
+
+    /// Writes what `input` inflates to behind what is there, if libdeflate may and so much room is enough.
+    fn is_inflated(
         &mut self,
         wrapper: Wrapper,
         input: &[u8],
-        out: &mut Vec<u8>,
-        start: usize,
-        [first, mut second]: [usize; 2],
-        bytes_max: usize,
-    ) -> Result<usize, DecodeError> {
-        let room_max = bytes_max.saturating_sub(start);
-        let mut room = first.max(256).min(room_max);
-        loop {
-            if out.len() < start + room {
-                lengthen(out, start, start + room, bytes_max);
+        output: &mut Output<'_>,
+        room: usize,
+    ) -> Result<bool, DecodeError> {
+        if output.blocks.is_counted() {
+            return Ok(false);
+        }
+        let Output { out, filled, .. } = output;
+        let room_max = output.bytes_max.saturating_sub(*filled);
+        let room = output.blocks.room(room).max(ROOM_BYTES_MIN).min(room_max);
+        let end = *filled + room;
+        // Never cut: what was filled with zeros once need not be again, of which a body of a million empty
+        // members would make a bomb.
+        if out.len() < end {
+            lengthen(out, *filled, end, output.bytes_max);
+        }
+        let target = out.get_mut(*filled..).unwrap_or_default();
+        let room = target.len().min(room_max);
+        let target = target.get_mut(..room).unwrap_or_default();
+        let result = match wrapper {
+            Wrapper::Gzip => self.fast.gzip_decompress(input, target),
+            Wrapper::Zlib => self.fast.zlib_decompress(input, target),
+            Wrapper::Bare => self.fast.deflate_decompress(input, target),
+        };
+        match result {
+            Ok(written) => {
+                *filled += written;
+                Ok(true)
             }
-            let target = out.get_mut(start..).unwrap_or_default();
-            room = target.len();
-            let result = match wrapper {
-                Wrapper::Gzip => self.0.gzip_decompress(input, target),
-                Wrapper::Zlib => self.0.zlib_decompress(input, target),
-                Wrapper::Bare => self.0.deflate_decompress(input, target),
-            };
-            match result {
-                Ok(written) => return Ok(written),
-                Err(DecompressionError::BadData) => {
-                    return Err(DecodeError::broken(
-                        "The body is not valid gzip or deflate data, or is cut short.",
-                    ));
-                }
-                Err(DecompressionError::InsufficientSpace) => {
-                    let larger = next_try(room, room_max).ok_or(DecodeError::TooLarge)?;
-                    let said = std::mem::take(&mut second).min(room_max);
-                    room = if said > room { said } else { larger };
-                }
-            }
+            Err(DecompressionError::InsufficientSpace) if room < room_max => Ok(false),
+            Err(DecompressionError::InsufficientSpace) => Err(DecodeError::TooLarge),
+            Err(DecompressionError::BadData) => Err(DecodeError::broken(
+                "The body is not valid gzip or deflate data, or is cut short.",
+            )),
         }
     }
 }
 
-/// The room to try when so much was not enough; nothing at the limit. All is inflated again, so tries are few; and
-/// what is not needed is filled with zeros, so they are not too large.
-fn next_try(room: usize, room_max: usize) -> Option<usize> {
-    let next = match room {
-        LARGE_BYTES.. => room_max,
-        _ => room.saturating_mul(8).max(64 << 10).min(room_max),
-    };
-    (room < room_max).then_some(next)
+fn output<'a>(out: &'a mut Vec<u8>, bytes_max: usize, blocks: &'a mut Blocks) -> Output<'a> {
+    Output {
+        out,
+        filled: 0,
+        bytes_max,
+        blocks,
+    }
 }
 
 /// What follows the gzip member that `rest` begins with and that inflated to `member`.
@@ -151,12 +180,7 @@ fn after_member<'a>(rest: &'a [u8], member: &[u8]) -> &'a [u8] {
     if rest.ends_with(&size) && memmem::find(later, MEMBER_START).is_none() {
         return &[];
     }
-    let mut crc = Crc::new();
-    crc.update(member);
-    let mut trailer = [0; 8];
-    trailer[..4].copy_from_slice(&crc.sum().to_le_bytes());
-    trailer[4..].copy_from_slice(&size);
-    rest.get(end_of_member(rest, &trailer)..)
+    rest.get(end_of_member(rest, &gzip_trailer(member))..)
         .unwrap_or_default()
 }
 

@@ -77,13 +77,28 @@ impl Room {
         }
     }
 
-    /// No more than this, and than what a core deals with itself.
+    /// No more than this, and than what a core deals with itself of a body that was sent as so many bytes.
     #[must_use]
-    pub fn on_core(self) -> Self {
+    pub fn on_core(self, sent_bytes: usize) -> Self {
+        let slow_bytes_max = match sent_bytes {
+            ..=ON_CORE_SLOW_SENT_BYTES_MAX => ON_CORE_SLOW_BYTES_MAX,
+            _ => 0,
+        };
         Self {
             bytes_max: self.bytes_max.min(ON_CORE_BYTES_MAX),
-            slow_bytes_max: self.slow_bytes_max.min(ON_CORE_SLOW_BYTES_MAX),
+            slow_bytes_max: self.slow_bytes_max.min(slow_bytes_max),
         }
+    }
+
+    /// What is left of it when so many bytes came out of one, beside others.
+    #[must_use]
+    pub fn less(self, bytes: usize, encoding: Encoding) -> Self {
+        let slow_bytes = if encoding.is_slow() { bytes } else { 0 };
+        Self {
+            slow_bytes_max: self.slow_bytes_max.saturating_sub(slow_bytes),
+            ..self
+        }
+        .at_most(self.bytes_max.saturating_sub(bytes))
     }
 
     /// No more than this and so many bytes.
@@ -217,15 +232,37 @@ mod tests {
                     (Encoding::Lz64, slow_bytes_max),
                 ] {
                     assert_eq!(room.of(encoding), bytes_max, "{encoding:?}");
-                    let on_core = room.on_core().of(encoding);
-                    let on_core_max = if encoding.is_slow() {
-                        256 * KIB
-                    } else {
-                        4 * MIB
+                    let on_core = room.on_core(sent).of(encoding);
+                    let on_core_max = match encoding.is_slow() {
+                        true if sent > 16 * KIB => 0,
+                        true => 256 * KIB,
+                        false => 4 * MIB,
                     };
                     assert_eq!(on_core, bytes_max.min(on_core_max), "{encoding:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_came_out_of_one_part_is_not_there_for_the_next() {
+        let room = Room {
+            bytes_max: 100,
+            slow_bytes_max: 40,
+        };
+        let table = [
+            (Encoding::Gzip, 30, (70, 40)),
+            (Encoding::Identity, 80, (20, 20)),
+            (Encoding::Brotli, 30, (70, 10)),
+            (Encoding::Lz64, 50, (50, 0)),
+            (Encoding::Gzip, 101, (0, 0)),
+        ];
+        for (encoding, bytes, (bytes_max, slow_bytes_max)) in table {
+            let left = Room {
+                bytes_max,
+                slow_bytes_max,
+            };
+            assert_eq!(room.less(bytes, encoding), left, "{encoding:?} {bytes}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Project keys in a body that is too large to be decoded for somebody who is not known.
 
+use crate::blocks::Blocks;
 use crate::{Decoder, Encoding};
 
 /// Bytes of a key that is looked for.
@@ -8,6 +9,10 @@ const KEY_BYTES_MAX: usize = 128;
 const KEYS_MAX: usize = 8;
 /// Members of each name that are looked at: each costs more than the bytes that it has.
 const MEMBERS_MAX: usize = 1_000;
+/// Bytes as sent of a long body, and decoded ones, that are its beginning. A block of zstd comes out as a whole: one that
+/// decodes to four times as much is in this.
+const BEGINNING_SENT_BYTES: usize = 32 << 10;
+const BEGINNING_BYTES: usize = 64 << 10;
 const NAMES: [&[u8]; 3] = [b"\"api_key\"", b"\"$token\"", b"\"token\""];
 
 /// What looks like a project's key in the first `bytes_max` that a body decodes to, wherever it is. It only
@@ -17,9 +22,28 @@ pub fn keys_in(encoding: Encoding, body: &[u8], bytes_max: usize) -> Vec<String>
     if encoding == Encoding::Identity {
         return keys_of(body.get(..bytes_max).unwrap_or(body));
     }
+    // What is nobody's is not decoded more often than it must be.
+    keys_decoded(encoding, body, bytes_max, Blocks::of_one_try(body.len()))
+}
+
+/// The same of what the beginning of a long body decodes to: at most some ten milliseconds' work, and mostly one.
+#[must_use]
+pub fn keys_at_beginning(encoding: Encoding, body: &[u8]) -> Vec<String> {
+    let beginning = body.get(..BEGINNING_SENT_BYTES).unwrap_or(body);
+    // A block at a time, which gives what there is of one that is cut.
+    let blocks = Blocks::of(body.len());
+    keys_decoded(encoding, beginning, BEGINNING_BYTES, blocks)
+}
+
+fn keys_decoded(
+    encoding: Encoding,
+    body: &[u8],
+    bytes_max: usize,
+    mut blocks: Blocks,
+) -> Vec<String> {
     let mut text = Vec::new();
     // What is broken, or too large, is somebody else's to say.
-    let _ = Decoder::default().decode(encoding, body, &mut text, bytes_max);
+    let _ = Decoder::default().decode_part(encoding, body, &mut text, bytes_max, &mut blocks);
     keys_of(&text)
 }
 

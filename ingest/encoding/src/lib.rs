@@ -12,11 +12,14 @@
 //! | `multipart` | [`Boundary`]: one event in parts |
 //! | `decoder` | [`Encoding`], and [`Decoder`], which takes one off |
 //! | `deflate`, `zstd`, `brotli`, `base64`, `lz64` | each encoding |
+//! | `blocks`, `blockwise` | how many blocks a body may be made of, and deflate where they are counted |
 //! | `buffers` | buffers that are used again |
 
 #![forbid(unsafe_code)]
 
 mod base64;
+mod blocks;
+mod blockwise;
 mod brotli;
 mod buffers;
 mod decoder;
@@ -26,7 +29,7 @@ mod form;
 mod keys;
 mod lz64;
 mod multipart;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod unwrap;
 mod zstd;
@@ -35,7 +38,7 @@ pub use buffers::{Buffers, Whole};
 pub use decoder::{DecodeError, Decoder, Encoding};
 pub use expansion::{Expansion, ON_CORE_BYTES_MAX, Room};
 pub use form::unescaped;
-pub use keys::{key_behind, keys_in};
+pub use keys::{key_behind, keys_at_beginning, keys_in};
 pub use multipart::Boundary;
 pub use unwrap::{Encoded, Hints, UnwrapError, Unwrapper};
 

@@ -1,6 +1,6 @@
 //! Which encodings a body has, one inside the other.
 
-use crate::decoder::invalid_encoding;
+use crate::decoder::{invalid_encoding, too_many_blocks};
 use crate::expansion::ON_CORE_SLOW_SENT_BYTES_MAX;
 use crate::keys::keys_of;
 use crate::{Buffers, DecodeError, Decoder, Encoding, Room, Whole, form};
@@ -30,8 +30,13 @@ impl Hints {
     /// Whether a body of so many bytes is not to be decoded on a core, as its encoding takes long.
     #[must_use]
     pub fn may_take_long(&self, sent_bytes: usize) -> bool {
+        self.is_any_slow() && sent_bytes > ON_CORE_SLOW_SENT_BYTES_MAX
+    }
+
+    /// Whether one of those that are named is slow.
+    pub(crate) fn is_any_slow(&self) -> bool {
         let named = [self.content_encoding, self.compression];
-        named.iter().any(|encoding| encoding.is_slow()) && sent_bytes > ON_CORE_SLOW_SENT_BYTES_MAX
+        named.iter().any(|encoding| encoding.is_slow())
     }
 }
 
@@ -53,6 +58,16 @@ pub struct Encoded {
     pub inner: Option<Vec<u8>>,
     /// Project keys in as much of it as was decoded.
     pub keys: Vec<String>,
+}
+
+impl UnwrapError {
+    /// What is encoded so would be too large, and was not looked into.
+    pub(crate) fn too_large(encoding: Encoding) -> Self {
+        Self::TooLarge(Encoded {
+            encoding,
+            ..Encoded::default()
+        })
+    }
 }
 
 impl From<ApiError> for UnwrapError {
@@ -176,13 +191,18 @@ impl Unwrapper<'_> {
         if encoding == Encoding::Identity {
             return Ok(None);
         }
+        let bytes_max = self.room.of(encoding);
+        if bytes_max == 0 {
+            return Err(UnwrapError::too_large(encoding));
+        }
         let mut out = self.buffers.take();
         let mut decoder = self.decoder.borrow_mut();
-        match decoder.decode(encoding, sent, &mut out, self.room.of(encoding)) {
+        match decoder.decode(encoding, sent, &mut out, bytes_max) {
             Ok(()) => Ok(Some(Whole::Buffer(out))),
             Err(error) => {
                 let error = match error {
                     DecodeError::Broken(detail) => invalid_encoding(detail).into(),
+                    DecodeError::TooManyBlocks => too_many_blocks().into(),
                     DecodeError::TooLarge => UnwrapError::TooLarge(Encoded {
                         encoding,
                         inner: None,

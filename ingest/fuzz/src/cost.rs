@@ -10,6 +10,7 @@ use millrace_parse::{Footprint, KeyLookup, Parser, Project};
 use millrace_rows::TeamId;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
+use std::io::Write;
 use std::time::Duration;
 
 /// Bytes that a body may decode to here; a server allows fifty times as much.
@@ -98,10 +99,19 @@ impl Cost {
     }
 }
 
+/// Bytes as sent that are nothing but blocks or their tables, before a text.
+const BLOCKS_BYTES: usize = 12 << 10;
+/// Parts of an event that all have the same text.
+const PARTS: usize = 16;
+
 /// How what is encoded gets here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Body,
+    /// Behind blocks of which little or nothing comes out.
+    Blocks,
+    /// As each of many parts of an event.
+    ManyParts,
     /// In base64, as a form's field.
     Form,
     /// As the part of an event that its properties are.
@@ -122,6 +132,10 @@ impl Way {
             20 | 21 => (Self::Body, Encoding::Lz64),
             22 => (Self::Form, Encoding::Lz64),
             23 => (Self::Query, Encoding::Lz64),
+            24 => (Self::Blocks, Encoding::Gzip),
+            25 => (Self::Blocks, Encoding::Zstd),
+            26 => (Self::ManyParts, Encoding::Brotli),
+            27 => (Self::ManyParts, Encoding::Gzip),
             _ => (Self::Body, encoding),
         }
     }
@@ -192,6 +206,8 @@ impl Described {
         let encoded = encode(encoding, &plain)?;
         let sent = match way {
             Way::Body => encoded,
+            Way::Blocks => behind_blocks(encoding, &plain, &encoded),
+            Way::ManyParts => many_parts(encoding, &encoded),
             Way::Form if encoding == Encoding::Lz64 => {
                 let text = String::from_utf8(encoded).ok()?;
                 format!("compression=lz64&data={}", text.replace('+', "%2B")).into_bytes()
@@ -248,15 +264,52 @@ fn form(encoded: &[u8]) -> Vec<u8> {
     format!("data={}", text.replace('+', "%2B")).into_bytes()
 }
 
-/// An event in parts, one of which this is: its properties, if it is an object.
-fn parts(encoding: Encoding, encoded: &[u8]) -> Vec<u8> {
-    let name = match encoding {
+/// The same behind as many blocks as one core takes in one call.
+fn behind_blocks(encoding: Encoding, plain: &[u8], encoded: &[u8]) -> Vec<u8> {
+    if encoding == Encoding::Zstd {
+        return [&testing::zstd_of_tables(BLOCKS_BYTES)[..], encoded].concat();
+    }
+    let level = flate2::Compression::fast();
+    let mut deflated = flate2::write::DeflateEncoder::new(Vec::new(), level);
+    deflated.write_all(plain).unwrap();
+    testing::gzip_behind_blocks(BLOCKS_BYTES, &deflated.finish().unwrap(), plain)
+}
+
+/// An event in parts, many of which this is.
+fn many_parts(encoding: Encoding, encoded: &[u8]) -> Vec<u8> {
+    let name = name_of(encoding);
+    let mut sent = b"--b\r\nContent-Disposition: form-data; name=\"event\"\r\n\r\n".to_vec();
+    write!(
+        sent,
+        "{{\"event\":\"a\",\"distinct_id\":\"b\",\"api_key\":\"{KEY}\"}}"
+    )
+    .unwrap();
+    for number in 0..PARTS {
+        write!(
+            sent,
+            "\r\n--b\r\nContent-Disposition: form-data; name=\"event.properties.{number}\"\r\nContent-Encoding: {name}\r\n\r\n"
+        )
+        .unwrap();
+        sent.extend_from_slice(encoded);
+    }
+    sent.extend_from_slice(b"\r\n--b--\r\n");
+    sent
+}
+
+/// What a part says of how it is encoded.
+const fn name_of(encoding: Encoding) -> &'static str {
+    match encoding {
         Encoding::Gzip => "gzip",
         Encoding::Brotli => "br",
         Encoding::Zstd => "zstd",
         Encoding::Deflate => "deflate",
         _ => "identity",
-    };
+    }
+}
+
+/// An event in parts, one of which this is: its properties, if it is an object.
+fn parts(encoding: Encoding, encoded: &[u8]) -> Vec<u8> {
+    let name = name_of(encoding);
     let named = |name: &str| format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n");
     let event = format!("{{\"event\":\"a\",\"distinct_id\":\"b\",\"api_key\":\"{KEY}\"}}");
     let before = format!(
@@ -276,8 +329,8 @@ impl Described {
         let (buffers, decoder) = (Buffers::default(), RefCell::<Decoder>::default());
         let hints = Hints {
             content_encoding: match way {
-                Way::Body => encoding,
-                Way::Form | Way::Parts | Way::Query => Encoding::Identity,
+                Way::Body | Way::Blocks => encoding,
+                _ => Encoding::Identity,
             },
             compression: match way {
                 Way::Query => encoding,
@@ -292,11 +345,11 @@ impl Described {
                 room,
             };
             match way {
-                Way::Parts => unwrapper
+                Way::Parts | Way::ManyParts => unwrapper
                     .parts(sent, hints, boundary.clone(), None)
                     .map(Some),
                 Way::Query => unwrapper.data(sent, hints.compression),
-                Way::Body | Way::Form => unwrapper.body(sent, hints),
+                Way::Body | Way::Blocks | Way::Form => unwrapper.body(sent, hints),
             }
         };
         let decoded = testing::decode(sent, hints, None, expansion, decode, |key| key == KEY);
@@ -304,7 +357,9 @@ impl Described {
         cost.decoded_bytes = expansion.room(cost.is_key_known).of(encoding) as u64;
         let Ok(json) = decoded.json else { return };
         let text = json.as_deref().unwrap_or(sent);
-        cost.decoded_bytes = text.len() as u64;
+        if way != Way::Blocks {
+            cost.decoded_bytes = text.len() as u64;
+        }
         let structure = text.iter().filter(|byte| b"{}[]:,\"".contains(byte));
         cost.reserved_bytes = structure.count() as u64 * TAPE_BYTES;
         let mut parser = Parser::with_room_for(&Footprint::of(text));

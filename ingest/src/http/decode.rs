@@ -8,7 +8,7 @@ use crate::budget::Share;
 use crate::core::Core;
 use millrace_encoding::{
     Boundary, Buffers, Decoder, Encoded, Encoding, Expansion, Hints, Room, UnwrapError, Unwrapper,
-    Whole, keys_in,
+    Whole, keys_at_beginning, keys_in,
 };
 use millrace_parse::{ApiError, KeyLookup};
 use std::cell::RefCell;
@@ -16,10 +16,6 @@ use std::cell::RefCell;
 /// Bytes of an event in parts, in events of the largest size: a larger one is refused by itself, and kept
 /// with those that were, but nobody's mistake is to cost as much as a batch may.
 const PARTS_PER_EVENT_MAX: usize = 4;
-
-/// Decoded bytes of a large body in which its key is looked for on the core: who is known need not wait with those who
-/// are not. That takes less than 1 ms.
-const BEGINNING_BYTES: usize = 64 << 10;
 
 /// A body as it was sent, and how it is taken apart.
 pub struct Sent {
@@ -81,7 +77,7 @@ pub async fn decode(
     if is_short || !sent.hints.may_be_encoded(&sent.bytes) {
         tried.is_key_known = key.is_some_and(|key| is_known(core.shared.deps.keys.cached(key)));
         let room = expansion.room(tried.is_key_known);
-        tried.room = room.on_core();
+        tried.room = room.on_core(sent_bytes);
         match sent.json(&core.buffers, &core.decoder, tried.room, key) {
             Ok(json) => {
                 let json = sent.replaced(json, &core.buffers);
@@ -276,7 +272,7 @@ impl Sent {
         }
     }
 
-    /// Keys in the first part of a compressed body.
+    /// Keys in the first part of a compressed body: who is known need not wait with those who are not.
     fn keys_at_its_beginning(&self) -> Vec<String> {
         let encoding = match (self.hints.content_encoding, self.hints.compression) {
             (Encoding::Identity, _) => Encoding::of_magic(&self.bytes),
@@ -284,7 +280,7 @@ impl Sent {
         };
         match encoding {
             Encoding::Gzip | Encoding::Deflate | Encoding::Zstd => {
-                keys_in(encoding, &self.bytes, BEGINNING_BYTES)
+                keys_at_beginning(encoding, &self.bytes)
             }
             // Brotli and LZString may take long for a few bytes, and all else comes whole or not at all.
             _ => Vec::new(),

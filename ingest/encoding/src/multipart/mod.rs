@@ -7,13 +7,14 @@
 //! | `event.properties.<name>` | one of them, and nowhere else: a value, if it is JSON and its type says so, else a text |
 //!
 //! A part may be compressed, and says so in a `Content-Encoding` of its own. All parts together, as
-//! sent, decoded or written into the event, have the room that [`Unwrapper::room`] is; past it the
-//! event is too large.
+//! sent, decoded or written into the event, have the room that [`Unwrapper::room`] is, and those in slow encodings the room
+//! that these have; past it the event is too large.
 
 mod compose;
 mod members;
 
-use crate::decoder::invalid_encoding;
+use crate::blocks::Blocks;
+use crate::decoder::{invalid_encoding, too_many_blocks};
 use crate::unwrap::Encoded;
 use crate::{DecodeError, Encoding, Hints, Room, UnwrapError, Unwrapper, Whole};
 use bytes::Bytes;
@@ -91,23 +92,32 @@ impl Unwrapper<'_> {
             Some(Whole::Frame(bytes)) => bytes,
             Some(Whole::Buffer(bytes)) => Bytes::from(bytes),
         };
+        let mut room = self.room;
+        if hints.is_any_slow() {
+            room.slow_bytes_max = room.slow_bytes_max.saturating_sub(body.len());
+        }
         if body.is_empty() {
             return Err(Self::empty_body().into());
         }
         let cut_short = || Err(malformed("it ends within a part").into());
         // All bytes are there, so that nothing is ever waited for.
-        let read = self.read_parts(body, boundary).now_or_never();
+        let read = self.read_parts(body, boundary, room).now_or_never();
         let parts = read.unwrap_or_else(cut_short)?;
         let mut json = self.buffers.take();
         parts.compose(key, &mut json, self.room.bytes_max)?;
         Ok(Whole::Buffer(json))
     }
 
-    async fn read_parts(self, body: Bytes, boundary: Boundary) -> Result<Parts, UnwrapError> {
+    async fn read_parts(
+        self,
+        body: Bytes,
+        boundary: Boundary,
+        mut room: Room,
+    ) -> Result<Parts, UnwrapError> {
+        let mut blocks = Blocks::of(body.len());
         let whole = stream::once(ready(Ok::<_, Infallible>(body)));
         let mut multipart = Multipart::new(whole, boundary.0);
         let mut parts = Parts::default();
-        let mut room = self.room;
         let mut count = 0;
         while let Some(field) = multipart
             .next_field()
@@ -118,14 +128,21 @@ impl Unwrapper<'_> {
             if count > PARTS_MAX {
                 return Err(refused(format!("A body has at most {PARTS_MAX} parts.")).into());
             }
-            let part = self.read_part(field, room).await?;
-            room = room.at_most(room.bytes_max.saturating_sub(part.text.len()));
+            let (part, encoding) = self.read_part(field, room, &mut blocks).await?;
+            blocks.next_part(part.text.len());
+            room = room.less(part.text.len(), encoding);
             parts.add(part)?;
         }
         Ok(parts)
     }
 
-    async fn read_part(self, field: Field<'_>, room: Room) -> Result<Part, UnwrapError> {
+    /// A part, and how it was encoded.
+    async fn read_part(
+        self,
+        field: Field<'_>,
+        room: Room,
+        blocks: &mut Blocks,
+    ) -> Result<(Part, Encoding), UnwrapError> {
         let name = field.name().unwrap_or_default().to_owned();
         let is_json = field.content_type().is_some_and(|mime| {
             mime.subtype() == "json" || mime.suffix().is_some_and(|it| it == "json")
@@ -133,15 +150,24 @@ impl Unwrapper<'_> {
         let encoding = field.headers().get(CONTENT_ENCODING);
         let encoding = Encoding::named(encoding.map(http::HeaderValue::as_bytes))?;
         let sent = field.bytes().await.map_err(|error| unreadable(&error))?;
+        // Nobody looks for keys in one part: only what is slow need be known of it.
+        let too_large = || {
+            let slow = Some(encoding).filter(|encoding| encoding.is_slow());
+            UnwrapError::too_large(slow.unwrap_or_default())
+        };
         let bytes = if encoding == Encoding::Identity {
             Vec::from(sent)
+        } else if room.of(encoding) == 0 {
+            return Err(too_large());
         } else {
             let mut decoded = Vec::new();
             let mut decoder = self.decoder.borrow_mut();
-            let done = decoder.decode(encoding, &sent, &mut decoded, room.of(encoding));
+            let bytes_max = room.of(encoding);
+            let done = decoder.decode_part(encoding, &sent, &mut decoded, bytes_max, blocks);
             done.map_err(|error| match error {
                 DecodeError::Broken(detail) => invalid_encoding(detail).into(),
-                DecodeError::TooLarge => UnwrapError::TooLarge(Encoded::default()),
+                DecodeError::TooManyBlocks => too_many_blocks().into(),
+                DecodeError::TooLarge => too_large(),
             })?;
             decoded
         };
@@ -156,11 +182,12 @@ impl Unwrapper<'_> {
             );
             ApiError::new(StatusCode::BAD_REQUEST, ErrorType::InvalidRequest, "invalid_utf8", detail).at(shown)
         })?;
-        Ok(Part {
+        let part = Part {
             name,
             text,
             is_json,
-        })
+        };
+        Ok((part, encoding))
     }
 }
 
