@@ -62,9 +62,12 @@ pub struct HttpLimits {
     pub header_timeout: Duration,
     /// Longest pause within a body; past it 408.
     pub body_stall_timeout: Duration,
-    /// Slowest mean speed of a body, in bytes a second, once `body_stall_timeout` has passed;
-    /// below it 408. Without it, a byte now and then holds a connection for ever.
+    /// Slowest speed of a body, in bytes a second, in each window of `body_stall_timeout`;
+    /// below it 408. Without it, a byte now and then holds a connection and what came before.
     pub body_bytes_per_second_min: usize,
+    /// Longest time from a body's first byte to its last; past it 408, however steadily it comes. At the lowest speed
+    /// that is 300 KiB, which is more than SDKs send at once; a body of 20 MiB has to come at 35 kB a second.
+    pub body_timeout: Duration,
     /// How long a body may hold the watermark back, whether it keeps coming or not. One that takes
     /// longer arrives when it is there, as far as `created_at` is concerned.
     pub body_hold: Duration,
@@ -92,6 +95,7 @@ impl Default for HttpLimits {
             header_timeout: Duration::from_secs(10),
             body_stall_timeout: Duration::from_secs(20),
             body_bytes_per_second_min: 512,
+            body_timeout: Duration::from_secs(600),
             body_hold: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(75),
             connections_max: 10_000,

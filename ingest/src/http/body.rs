@@ -1,12 +1,13 @@
 //! Reading a body: as fast as it comes, no further than the limit, and not for ever.
 //!
-//! hyper waits for bodies without end; here a pause longer than the stall timeout, or a mean
-//! speed below the minimum, ends in 408. The bytes are counted against the process's budget as
+//! hyper waits for bodies without end; here a pause longer than the stall timeout, a window of as long in which less
+//! came than at the lowest speed, or more time than any body has ends in 408. A mean since the start would let who sent
+//! much at once pause for hours. The bytes are counted against the process's budget as
 //! they arrive, in steps: counting the declared length at once would let a few silent
 //! connections use the budget up.
 
 use super::Call;
-use crate::budget::Share;
+use crate::budget::{SMALL_BYTES_MAX, Share};
 use crate::config::HttpLimits;
 use crate::core::Core;
 use bytes::Bytes;
@@ -18,21 +19,23 @@ use millrace_parse::{ApiError, ErrorType};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::time::Sleep;
 
-/// Steps in which the budget is asked.
-const SHARE_STEP_BYTES: usize = 64 << 10;
+/// Steps in which the budget is asked: a small body is one.
+const SHARE_STEP_BYTES: usize = SMALL_BYTES_MAX;
 /// The most that is allocated on the strength of a declared length alone.
 const RESERVE_BYTES_MAX: usize = 1 << 20;
 
 /// Reads the body into one piece. `judge` is shown its beginning, and the length that it will have
-/// as far as that is known: a body that is refused then is not kept.
+/// as far as that is known: a body that is refused then is not kept. `is_known` is shown the beginning of a
+/// large one, and says whether its project is known by it.
 pub async fn gather<T>(
     body: &mut Incoming,
     call: &Call<'_>,
     share: &mut Share,
     judge: impl Fn(&[u8], usize) -> Result<T, ApiError>,
+    is_known: impl Fn(&[u8]) -> bool,
 ) -> Result<Whole, ApiError> {
     let core = call.core;
     let limits = &core.shared.config.limits;
@@ -42,10 +45,16 @@ pub async fn gather<T>(
     // buffer that it has alone it doubles, and keeps for as long as the connection lasts.
     let mut before = Bytes::new();
     let mut pace = Pace::new(limits);
-    // The watermark passes a body that keeps us waiting, whether it comes slowly or not at all.
-    while let Some(bytes) = pace.data(body, || call.step_aside()).await? {
+    let mut is_large = false;
+    while let Some(bytes) = pace.data(body, || slow_down(call, share)).await? {
         if pace.bytes == bytes.len() {
             judge(&bytes, declared.max(bytes.len()))?;
+        }
+        if pace.bytes > SMALL_BYTES_MAX && !std::mem::replace(&mut is_large, true) {
+            let beginning = out.as_deref().unwrap_or(&bytes);
+            if is_known(beginning) {
+                share.is_of_known_project();
+            }
         }
         if !share.grow_to(pace.bytes.next_multiple_of(SHARE_STEP_BYTES)) {
             return Err(overloaded(core));
@@ -61,14 +70,25 @@ pub async fn gather<T>(
         out.extend_from_slice(&bytes);
         drop(std::mem::replace(&mut before, bytes));
     }
+    share.is_whole();
     Ok(out.map_or_else(|| Whole::Frame(Bytes::new()), Whole::Buffer))
+}
+
+/// A body keeps us waiting, whether it comes slowly or not at all: the watermark passes it, and it is counted among those
+/// that do.
+fn slow_down(call: &Call<'_>, share: &mut Share) -> Result<(), ApiError> {
+    call.step_aside();
+    match share.slow_down() {
+        true => Ok(()),
+        false => Err(overloaded(call.core)),
+    }
 }
 
 /// Reads a body that means nothing and keeps none of it.
 pub async fn drain(body: &mut Incoming, limits: &HttpLimits) -> Result<(), ApiError> {
     declared(body, limits)?;
     let mut pace = Pace::new(limits);
-    while pace.data(body, || ()).await?.is_some() {}
+    while pace.data(body, || Ok(())).await?.is_some() {}
     Ok(())
 }
 
@@ -87,6 +107,9 @@ struct Pace<'a> {
     /// When the last bytes came.
     last: Instant,
     bytes: usize,
+    /// When the window began in which its speed is measured, and what had come by then.
+    window: Instant,
+    window_bytes: usize,
     /// Made when the body first keeps us waiting, which most never do.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -99,17 +122,20 @@ impl<'a> Pace<'a> {
             started: now,
             last: now,
             bytes: 0,
+            window: now,
+            window_bytes: 0,
             timer: None,
         }
     }
 
-    /// The next bytes; nothing at the body's end. Calls `slow` where it has kept us waiting for long.
+    /// The next bytes; nothing at the body's end. Calls `slow`, which may refuse it, where it has kept us waiting for
+    /// long.
     async fn data(
         &mut self,
         body: &mut Incoming,
-        slow: impl Fn(),
+        mut slow: impl FnMut() -> Result<(), ApiError>,
     ) -> Result<Option<Bytes>, ApiError> {
-        while let Some(frame) = poll_fn(|cx| self.poll_frame(body, cx, &slow)).await? {
+        while let Some(frame) = poll_fn(|cx| self.poll_frame(body, cx, &mut slow)).await? {
             let Ok(bytes) = frame.into_data() else {
                 continue; // Trailers mean nothing here.
             };
@@ -123,7 +149,7 @@ impl<'a> Pace<'a> {
         &mut self,
         body: &mut Incoming,
         cx: &mut Context<'_>,
-        slow: &impl Fn(),
+        slow: &mut impl FnMut() -> Result<(), ApiError>,
     ) -> Poll<Result<Option<Frame<Bytes>>, ApiError>> {
         match Pin::new(body).poll_frame(cx) {
             Poll::Ready(None) => Poll::Ready(Ok(None)),
@@ -133,9 +159,15 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Ready when nothing has come for too long.
-    fn poll_stall(&mut self, cx: &mut Context<'_>, slow: &impl Fn()) -> Poll<ApiError> {
-        let deadline = self.last + self.limits.body_stall_timeout;
+    /// Ready when nothing has come for too long, or all of it takes too long.
+    fn poll_stall(
+        &mut self,
+        cx: &mut Context<'_>,
+        slow: &mut impl FnMut() -> Result<(), ApiError>,
+    ) -> Poll<ApiError> {
+        let stalled_at = self.last + self.limits.body_stall_timeout;
+        let end = self.started.checked_add(self.limits.body_timeout);
+        let deadline = end.map_or(stalled_at, |end| end.min(stalled_at));
         let slow_at = self.started.checked_add(self.limits.body_hold);
         let due = |now| match slow_at {
             Some(slow_at) if slow_at > now => slow_at.min(deadline),
@@ -151,8 +183,10 @@ impl<'a> Pace<'a> {
             }
             timer.as_mut().reset(due(now).into());
         }
-        if slow_at.is_some_and(|slow_at| Instant::now() >= slow_at) {
-            slow();
+        if slow_at.is_some_and(|slow_at| Instant::now() >= slow_at)
+            && let Err(refused) = slow()
+        {
+            return Poll::Ready(refused);
         }
         Poll::Pending
     }
@@ -167,11 +201,16 @@ impl<'a> Pace<'a> {
             return Ok(());
         }
         self.last = Instant::now();
-        let elapsed = self.last.duration_since(self.started);
-        let due =
-            |time: Duration| time.as_secs_f64() * self.limits.body_bytes_per_second_min as f64;
-        if elapsed > self.limits.body_stall_timeout && (self.bytes as f64) < due(elapsed) {
+        if self.last.duration_since(self.started) >= self.limits.body_timeout {
             return Err(stalled());
+        }
+        let window = self.last.duration_since(self.window);
+        if window >= self.limits.body_stall_timeout {
+            let due = window.as_secs_f64() * self.limits.body_bytes_per_second_min as f64;
+            if ((self.bytes - self.window_bytes) as f64) < due {
+                return Err(stalled());
+            }
+            (self.window, self.window_bytes) = (self.last, self.bytes);
         }
         Ok(())
     }

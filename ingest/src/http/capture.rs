@@ -70,6 +70,7 @@ pub async fn capture(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Api
         false => Some(reserve(call.core, lane, json.len())?),
     };
     let Taken { parsed, unnoted } = parse(call, json, &facts, beside).await?;
+    share.is_of_known_project();
     // In place of the body, which is no longer needed: rows may take more than it did.
     if !share.grow_to(parsed.batch.bytes()) {
         recycle(call.core, parsed.batch);

@@ -76,6 +76,9 @@ pub async fn decode(
     let is_short = sent_bytes <= ON_CORE_SENT_BYTES_MAX && !sent.hints.may_take_long(sent_bytes);
     if is_short || !sent.hints.may_be_encoded(&sent.bytes) {
         tried.is_key_known = key.is_some_and(|key| is_known(core.shared.deps.keys.cached(key)));
+        if tried.is_key_known {
+            share.is_of_known_project();
+        }
         let room = expansion.room(tried.is_key_known);
         tried.room = room.on_core(sent_bytes);
         match sent.json(&core.buffers, &core.decoder, tried.room, key) {
@@ -143,6 +146,7 @@ async fn decode_beside(
         }
         if tried.is_key_known {
             beside.is_of_known_project();
+            share.is_of_known_project();
         }
         let room = expansion.room(tried.is_key_known);
         refuse_larger(&sent, &expansion, &tried, room)?;

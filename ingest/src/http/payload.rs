@@ -60,7 +60,11 @@ pub async fn read(
         let started = call.now();
         let judge =
             |beginning: &[u8], bytes| admit_to_queue(core, call.conn, lane, flow, beginning, bytes);
-        sent = gather(body, call, &mut share, judge).await?;
+        let is_known = |beginning: &[u8]| {
+            let named = key.map(str::as_bytes).or_else(|| key_of(beginning));
+            named.is_some_and(|key| is_known(core, key))
+        };
+        sent = gather(body, call, &mut share, judge, is_known).await?;
         call.body_ended.set(true);
         call.took(Stage::Body, started);
     }
@@ -189,12 +193,16 @@ pub fn admit_to_queue(
 /// The flow of a project by its key. While projects compete only keys that are known count, so that
 /// nobody gets more turns by more keys.
 fn known_flow(core: &Core, key: &[u8]) -> Option<Flow> {
-    let is_believed = !core.turns.is_contended()
-        || std::str::from_utf8(key).is_ok_and(|key| {
-            let lookup = core.shared.deps.keys.cached(key);
-            matches!(lookup, KeyLookup::Found(_))
-        });
+    let is_believed = !core.turns.is_contended() || is_known(core, key);
     is_believed.then(|| Flow::of_key(key))
+}
+
+/// Whether a key is a project's, as far as that is known without asking.
+fn is_known(core: &Core, key: &[u8]) -> bool {
+    std::str::from_utf8(key).is_ok_and(|key| {
+        let lookup = core.shared.deps.keys.cached(key);
+        matches!(lookup, KeyLookup::Found(_))
+    })
 }
 
 /// Whether a large body names a project's key where most do, or its head does.

@@ -142,6 +142,14 @@ impl Client {
         rest.starts_with(b"HTTP/1.1 200")
     }
 
+    /// The status of the next answer; nothing if the connection is closed before.
+    pub fn reads_status(&mut self) -> Option<u16> {
+        let mut line = String::new();
+        // A reset is as good as a close.
+        let _ = self.reader.read_line(&mut line);
+        line.split(' ').nth(1)?.parse().ok()
+    }
+
     /// Whether the server has closed the connection; waits for it.
     pub fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();

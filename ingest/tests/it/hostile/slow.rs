@@ -1,12 +1,14 @@
 //! Clients that hold connections: silent, slow, half gone, or deaf.
 
 use crate::client::{Client, request};
-use crate::stand::{Stand, batch};
+use crate::stand::{KEY, Stand, batch};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::Shutdown;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(500);
+/// How long what is bounded may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Connections of each kind that hold on at the same time.
 const EACH: usize = 500;
 
@@ -66,6 +68,92 @@ fn slow_senders_of_every_kind_are_closed_and_keep_nobody_waiting() {
         assert!(client.is_closed(), "{kind}");
     }
     assert_eq!(stand.rows().events.len(), 100);
+}
+
+/// Sends piece by piece, with pauses, until it is told something; nothing if that takes too long.
+fn dribble(client: &mut Client, piece: &[u8], pause: Duration, most: Duration) -> Option<u16> {
+    let mut answers = client.try_clone();
+    std::thread::scope(|scope| {
+        let answer = scope.spawn(move || answers.reads_status());
+        let started = Instant::now();
+        while !answer.is_finished() && started.elapsed() < most {
+            client.send(piece);
+            std::thread::sleep(pause);
+        }
+        if !answer.is_finished() {
+            client.shut(Shutdown::Both);
+        }
+        answer.join().unwrap()
+    })
+}
+
+#[test]
+fn a_body_that_came_quickly_at_first_has_to_go_on_coming() {
+    let stand = hasty();
+    let mut client = stand.client();
+    client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
+    // On the mean that is fast enough for three minutes.
+    client.send(&[b' '; 100_000]);
+    let status = dribble(&mut client, b" ", SHORT / 10, PATIENCE);
+    assert_eq!(status, Some(408));
+}
+
+#[test]
+fn a_body_that_goes_on_coming_has_an_end_all_the_same() {
+    let stand = Stand::with(|options| options.server.limits.body_timeout = 2 * SHORT);
+    let mut client = stand.client();
+    client.send(b"POST /batch/ HTTP/1.1\r\nHost: t\r\nContent-Length: 20000000\r\n\r\n");
+    let status = dribble(&mut client, &[b' '; 1_000], SHORT / 10, PATIENCE);
+    assert_eq!(status, Some(408));
+}
+
+#[test]
+fn a_body_that_comes_slowly_and_steadily_is_taken() {
+    let stand = Stand::with(|options| {
+        options.server.limits.body_stall_timeout = 3 * SHORT;
+        options.server.limits.body_hold = SHORT / 10;
+    });
+    let whole = request("POST", "/batch/", &[], batch(&["slow"; 40]).as_bytes());
+    let mut client = stand.client();
+    // Some 1.3 kB a second, for two windows.
+    for piece in whole.chunks(whole.len() / 30 + 1) {
+        client.send(piece);
+        std::thread::sleep(SHORT / 5);
+    }
+    assert_eq!(client.read().status, 200);
+    assert_eq!(stand.rows().events.len(), 40);
+}
+
+/// Found by an attacker: fifty connections held all the room for bodies for hours.
+#[test]
+fn bodies_that_are_nearly_there_leave_room_for_others() {
+    const BODY_BYTES: usize = 1 << 20;
+    let stand = Stand::with(|options| {
+        options.server.limits.in_flight_bytes_max = 8 * BODY_BYTES;
+        options.server.limits.body_hold = SHORT / 5;
+    });
+    let started = Instant::now();
+    let hold_on = || {
+        let whole = request("POST", "/batch/", &[], &[b' '; BODY_BYTES]);
+        let mut client = stand.client();
+        client.send(&whole[..whole.len() - 1_000]);
+        dribble(&mut client, b" ", SHORT / 10, 6 * SHORT);
+    };
+    let large = |key: &str| {
+        let mut body = batch(&["large"]).replace(KEY, key).into_bytes();
+        body.resize(BODY_BYTES, b' ');
+        stand.post("/batch/", &body).status
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(hold_on);
+        }
+        while started.elapsed() < 5 * SHORT {
+            assert_eq!(stand.post("/e/", batch(&["small"])).status, 200);
+            assert_eq!(large(KEY), 200);
+        }
+    });
+    assert_eq!(large("phc_nobodys"), 401, "all of it came back");
 }
 
 #[test]
