@@ -2,11 +2,12 @@
 
 use super::Call;
 use super::beside::Beside;
+use super::payload::is_blank;
 use crate::core::Core;
 use crate::keys::Keys;
 use crate::metrics::Stage;
 use http::StatusCode;
-use millrace_encoding::Whole;
+use millrace_encoding::{Unwrapper, Whole};
 use millrace_parse::{
     ApiError, ErrorType, Facts, Footprint, KeyLookup, ParseError, Parsed, Parser, Protocol,
 };
@@ -71,10 +72,11 @@ async fn parse_beside(
     let core = call.core;
     let (mut beside, (json, footprint)) = beside
         .run(core, move || {
-            let footprint = Footprint::of(&json);
+            let footprint = (!is_blank(&json)).then(|| Footprint::of(&json));
             (json, footprint)
         })
         .await?;
+    let footprint = footprint.ok_or_else(Unwrapper::empty_body)?;
     let bytes = footprint.bytes_max(facts.limits.events_max);
     let memory = beside.memory(core, bytes).await?;
     let mut work = Work {

@@ -21,6 +21,8 @@ use millrace_encoding::{
 use millrace_parse::{ApiError, KeyLookup};
 use millrace_rows::Lane;
 
+/// Bytes in which a body begins with its key, if it does: it may have megabytes of white space.
+const BEGINNING_BYTES: usize = 1 << 10;
 /// Bytes at either end of a large body in which its key is looked for.
 const SEARCHED_BYTES: usize = 16 << 10;
 
@@ -91,7 +93,8 @@ pub async fn read(
     } = decoded;
     call.took(Stage::Decode, started);
     core.metrics.body(sent_bytes, json.len());
-    if json.iter().all(u8::is_ascii_whitespace) {
+    // Of what is long that is seen where it is parsed.
+    if json.len() <= ON_CORE_BYTES_MAX && is_blank(&json) {
         return Err(Unwrapper::empty_body());
     }
     let beside = parsed_beside(call, key, &json, beside).await?;
@@ -205,6 +208,11 @@ fn is_known(core: &Core, key: &[u8]) -> bool {
     })
 }
 
+/// Whether nothing is there.
+pub fn is_blank(json: &[u8]) -> bool {
+    json.iter().all(u8::is_ascii_whitespace)
+}
+
 /// Whether a large body names a project's key where most do, or its head does.
 fn is_of_known_project(core: &Core, key: Option<&str>, json: &[u8]) -> bool {
     let end = json.len().saturating_sub(SEARCHED_BYTES);
@@ -220,6 +228,7 @@ fn is_of_known_project(core: &Core, key: Option<&str>, json: &[u8]) -> bool {
 /// Whose a body is, if it begins with its project's key, as most do. Who has it begin with
 /// another's takes turns with that project.
 fn key_of(body: &[u8]) -> Option<&[u8]> {
+    let body = body.get(..BEGINNING_BYTES).unwrap_or(body);
     let rest = body.trim_ascii_start().strip_prefix(b"{")?;
     let rest = rest.trim_ascii_start().strip_prefix(b"\"")?;
     let (name, rest) = rest.split_at_checked(memchr::memchr(b'"', rest.get(..16)?)?)?;

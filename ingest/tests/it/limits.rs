@@ -333,6 +333,16 @@ fn bodies_over_the_process_budget_are_503_with_retry_after() {
 }
 
 #[test]
+fn a_body_of_nothing_but_white_space_is_empty_however_long_it_is() {
+    let stand = Stand::start();
+    for bytes in [0, 1, 100, 3 << 20, 5 << 20] {
+        let answer = stand.post("/batch/", vec![b' '; bytes]);
+        let got = (answer.status, answer.code());
+        assert_eq!(got, (400, "empty_body".to_owned()), "{bytes}");
+    }
+}
+
+#[test]
 fn connections_over_the_limit_are_told_503() {
     let stand = Stand::with(|options| options.server.limits.connections_per_address_max = 2);
     let body = batch(&["e"]);
