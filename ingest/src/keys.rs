@@ -7,12 +7,13 @@
 //! Doubt is a generation number: an answer counts only while the generation in which its look-up
 //! *began* lasts, so that no look-up which overlaps a change can bring the old answer back.
 //!
-//! While the catalog cannot be reached, keys that were found before go on working past their age,
-//! except those that were seen to be revoked, and those of which a change is known and not yet whom it
+//! While the catalog cannot be reached, or has more to do than it can, keys that were found before go on working past
+//! their age, except those that were seen to be revoked, and those of which a change is known and not yet whom it
 //! concerns ([`changes::Doubt`]); all others get [`CatalogUnavailable`].
 //!
 //! Memory is bounded whatever clients send. Found keys are real projects; keys of nobody have a
-//! cache of their own, so that garbage cannot push projects out; look-ups under way are counted.
+//! cache of their own, so that garbage cannot push projects out; look-ups under way are counted, and keys that were
+//! found before have places of their own.
 //! Keys of our form with a wrong checksum are refused without a look-up, except those that were
 //! brought in from elsewhere, whose list is kept here.
 
@@ -159,7 +160,10 @@ impl Keys {
         }
         let oldest = self.0.generation.load(Ordering::Acquire);
         loop {
-            let mut pending = self.join_lookup(key)?;
+            let mut pending = match self.join_lookup(key) {
+                Ok(pending) => pending,
+                Err(unavailable) => return self.0.found_before(key).ok_or(unavailable).map(Some),
+            };
             // Closed without an answer: the catalog's runtime is shutting down.
             let answer = pending.wait_for(Option::is_some).await;
             let answer = answer.map_or(None, |answer| *answer);
@@ -204,6 +208,12 @@ impl Shared {
                 _ => KeyLookup::Missing,
             },
         }
+    }
+
+    /// Whose a key was when it was last looked up, if nothing speaks against its being so still.
+    fn found_before(&self, key: &str) -> Option<Project> {
+        let found = self.found.get(key)?;
+        self.outlives(key, found.validity).then_some(found.project)
     }
 
     fn holds(&self, validity: Validity) -> bool {

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
 
-/// Keys being looked up at a time.
+/// Keys being looked up at a time, of whoever sends them.
 pub(super) const LOOKUPS_MAX: usize = 1_024;
+/// The same with those that were found before, which nobody can make up: strangers' keys do not keep them waiting.
+pub(super) const LOOKUPS_WITH_FOUND_MAX: usize = 2 * LOOKUPS_MAX;
 
 /// What all who wait are told.
 pub(super) type Answer = Result<Looked, CatalogUnavailable>;
@@ -34,7 +36,11 @@ impl Keys {
             if let Some(pending) = lookups.get(&key) {
                 return Ok(pending.clone());
             }
-            if lookups.len() >= LOOKUPS_MAX {
+            let lookups_max = match self.0.found.contains_key(&*key) {
+                true => LOOKUPS_WITH_FOUND_MAX,
+                false => LOOKUPS_MAX,
+            };
+            if lookups.len() >= lookups_max {
                 return Err(CatalogUnavailable);
             }
             lookups.insert(key.clone(), pending.clone());
@@ -61,12 +67,12 @@ struct Lookup {
 impl Lookup {
     async fn run(self) {
         let mut answer = self.ask().await;
-        if let (Err(CatalogUnavailable), Some(found)) = (answer, self.shared.found.get(&*self.key))
-            && self.shared.outlives(&self.key, found.validity)
+        if let (Err(CatalogUnavailable), Some(project)) =
+            (answer, self.shared.found_before(&self.key))
         {
             // Nothing newer can be had.
             answer = Ok(Looked {
-                project: Some(found.project),
+                project: Some(project),
                 generation: u64::MAX,
             });
         }

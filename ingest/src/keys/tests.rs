@@ -3,14 +3,14 @@
 
 mod changes;
 mod first_events;
+mod lookups;
 
-use super::lookup::{LOOKUPS_MAX, Looked};
+use super::lookup::Looked;
 use super::{
     CatalogUnavailable, FOUND_MICROS, Keys, Ordering, RETRY_MICROS, UNKNOWN_MAX, UNKNOWN_MICROS,
     lock,
 };
 use futures_util::FutureExt;
-use futures_util::future::join_all;
 use millrace_catalog::testing::TestDatabase;
 use millrace_catalog::{Actor, BootstrapOptions, Catalog, NewProject, ProjectChange};
 use millrace_parse::{KeyLookup, Project};
@@ -173,40 +173,6 @@ async fn malformed_keys_are_refused_without_the_catalog() {
         assert_eq!(fixture.keys.cached(key), KeyLookup::Unknown);
         assert_eq!(fixture.keys.find(key).await, Ok(None));
     }
-}
-
-#[tokio::test]
-async fn all_who_want_one_key_share_one_look_up() {
-    let fixture = Fixture::new().await;
-    let mut finding = join_all((0..100).map(|_| fixture.keys.find(&fixture.key)));
-    assert!((&mut finding).now_or_never().is_none());
-    assert_eq!(fixture.lookups(), 1);
-    for found in finding.await {
-        assert_eq!(found, Ok(Some(fixture.project)));
-    }
-    assert_eq!(fixture.lookups(), 0);
-}
-
-#[tokio::test]
-async fn a_look_up_goes_on_when_who_asked_has_gone() {
-    let fixture = Fixture::new().await;
-    let mut first = Box::pin(fixture.keys.find(&fixture.key));
-    assert!((&mut first).now_or_never().is_none());
-    let second = fixture.keys.find(&fixture.key);
-    drop(first);
-    assert_eq!(second.await, Ok(Some(fixture.project)));
-}
-
-#[tokio::test]
-async fn look_ups_at_a_time_are_bounded() {
-    let fixture = Fixture::new().await;
-    let names: Vec<String> = (0..=LOOKUPS_MAX).map(|n| format!("key-{n}")).collect();
-    let mut finding = join_all(names.iter().map(|name| fixture.keys.find(name)));
-    assert!((&mut finding).now_or_never().is_none());
-    assert_eq!(fixture.lookups(), LOOKUPS_MAX);
-    let refused = finding.await.into_iter().filter(Result::is_err).count();
-    assert_eq!(refused, 1);
-    assert_eq!(fixture.lookups(), 0);
 }
 
 #[tokio::test]
