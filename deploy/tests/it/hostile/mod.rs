@@ -1,5 +1,6 @@
 //! Hostile clients against the real binary, whose memory can be seen from outside.
 
+mod blocks;
 mod keys;
 mod structure;
 

@@ -224,7 +224,7 @@ fn status(stream: &mut TcpStream) -> u16 {
 }
 
 /// Ticks of a core that each of the process's threads has taken, by its number, with its name.
-fn threads(server: &Server) -> BTreeMap<String, (String, u64)> {
+pub fn threads(server: &Server) -> BTreeMap<String, (String, u64)> {
     let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).unwrap();
     let stat = |task: std::fs::DirEntry| {
@@ -251,7 +251,7 @@ fn patience() -> Duration {
 }
 
 /// Ticks that the threads which serve requests took since then, and those beside them.
-fn ticks_since(server: &Server, before: &BTreeMap<String, (String, u64)>) -> (u64, u64) {
+pub fn ticks_since(server: &Server, before: &BTreeMap<String, (String, u64)>) -> (u64, u64) {
     let (mut serving, mut beside) = (0, 0);
     for (id, (name, ticks)) in threads(server) {
         let ticks = ticks - before.get(&id).map_or(0, |(_, ticks)| *ticks);
