@@ -150,7 +150,7 @@ impl Case {
 
 fn share_of(hostile: Hostile, sent: &Sent) -> Share {
     match hostile.way {
-        Way::Known => Share {
+        Way::Known | Way::KnownBomb => Share {
             of: "a decoded byte",
             parts: sent.plain_bytes as u64,
             units: 1,

@@ -4,6 +4,7 @@ use super::shapes::Piece;
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
+use millrace_encoding::testing::{gzip_behind_blocks, zstd_of_tables};
 use millrace_encoding::{Encoding, Hints};
 use std::io::Write;
 
@@ -22,8 +23,20 @@ pub enum Compression {
     ImageTag,
     /// Brotli of copies of two bytes each, which take no bit: the most steps for each byte sent that there are.
     Copies,
+    /// Gzip behind blocks of which nothing comes out, and with another member, so that nothing says how much does.
+    Blocks,
+    /// Zstd behind blocks of little else than tables.
+    Tables,
+    /// An event in many parts, each as [`Compression::Copies`] of a part of the text.
+    Parts,
 }
 
+/// Bytes as sent of [`Compression::Blocks`] and [`Compression::Tables`] that are before the text.
+const BLOCKS_BYTES: usize = 8 << 10;
+
+/// Parts of [`Compression::Parts`] that are properties, and what is between them.
+const PARTS: usize = 16;
+pub const BOUNDARY: &str = "b";
 /// From where [`Compression::Copies`] copies: what decoders begin with as the last distance.
 const DISTANCE: usize = 4;
 /// Bytes of one of its copies.
@@ -31,13 +44,16 @@ const COPY_BYTES: usize = 2;
 
 impl Compression {
     /// All there are.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Gzip,
         Self::Brotli,
         Self::Zstd,
         Self::Lz64,
         Self::ImageTag,
         Self::Copies,
+        Self::Blocks,
+        Self::Tables,
+        Self::Parts,
     ];
 
     /// Its name in reports.
@@ -50,6 +66,9 @@ impl Compression {
             Self::Lz64 => "lz64",
             Self::ImageTag => "data of GET",
             Self::Copies => "br of copies",
+            Self::Blocks => "gzip of blocks",
+            Self::Tables => "zstd of tables",
+            Self::Parts => "parts of br",
         }
     }
 
@@ -57,10 +76,10 @@ impl Compression {
     #[must_use]
     pub const fn encoding(self) -> Encoding {
         match self {
-            Self::Gzip | Self::ImageTag => Encoding::Gzip,
+            Self::Gzip | Self::ImageTag | Self::Blocks => Encoding::Gzip,
             Self::Lz64 => Encoding::Lz64,
-            Self::Brotli | Self::Copies => Encoding::Brotli,
-            Self::Zstd => Encoding::Zstd,
+            Self::Brotli | Self::Copies | Self::Parts => Encoding::Brotli,
+            Self::Zstd | Self::Tables => Encoding::Zstd,
         }
     }
 
@@ -68,7 +87,7 @@ impl Compression {
     #[must_use]
     pub fn hints(self) -> Hints {
         match self {
-            Self::ImageTag => Hints::default(),
+            Self::ImageTag | Self::Parts => Hints::default(),
             _ => Hints {
                 content_encoding: self.encoding(),
                 ..Hints::default()
@@ -80,10 +99,18 @@ impl Compression {
     #[must_use]
     pub const fn may_write(self, piece: Piece) -> bool {
         match (self, piece) {
-            (Self::Copies, Piece::Same(bytes)) => DISTANCE.is_multiple_of(bytes.len()),
-            (Self::Copies, _) => false,
+            (Self::Copies | Self::Parts, Piece::Same(bytes)) => {
+                DISTANCE.is_multiple_of(bytes.len())
+            }
+            (Self::Copies | Self::Parts, _) => false,
             _ => true,
         }
+    }
+
+    /// Whether it is made of more blocks than its text is worth.
+    #[must_use]
+    pub const fn is_of_blocks(self) -> bool {
+        matches!(self, Self::Blocks | Self::Tables)
     }
 
     /// A text as it is sent.
@@ -91,6 +118,14 @@ impl Compression {
     /// # Errors
     /// The compressor failed.
     pub fn compress(self, text: &[u8]) -> Result<Vec<u8>> {
+        self.compress_behind(BLOCKS_BYTES, text)
+    }
+
+    /// The same with so many bytes of blocks before it, where it is made of them.
+    ///
+    /// # Errors
+    /// The compressor failed.
+    pub fn compress_behind(self, blocks_bytes: usize, text: &[u8]) -> Result<Vec<u8>> {
         Ok(match self {
             Self::Gzip => {
                 let mut writer =
@@ -107,8 +142,42 @@ impl Compression {
             Self::Lz64 => lz_str::compress_to_base64(std::str::from_utf8(text)?).into_bytes(),
             Self::ImageTag => URL_SAFE.encode(Self::Gzip.compress(text)?).into_bytes(),
             Self::Copies => copies(text)?,
+            Self::Blocks => {
+                let level = flate2::Compression::best();
+                let mut writer = flate2::write::DeflateEncoder::new(Vec::new(), level);
+                writer.write_all(text)?;
+                gzip_behind_blocks(blocks_bytes, &writer.finish()?, text)
+            }
+            Self::Tables => {
+                let text = zstd::encode_all(text, 3)?;
+                [zstd_of_tables(blocks_bytes), text].concat()
+            }
+            Self::Parts => parts(text)?,
         })
     }
+}
+
+/// An event whose properties are all the same beginning of the text.
+fn parts(text: &[u8]) -> Result<Vec<u8>> {
+    let property = copies(text.get(..text.len() / PARTS).unwrap_or_default())?;
+    let event = br#"{"event":"a","distinct_id":"b"}"#;
+    let mut sent = Vec::new();
+    write!(
+        sent,
+        "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"event\"\r\n\r\n"
+    )?;
+    sent.extend_from_slice(event);
+    for number in 0..PARTS {
+        let name = format!("event.properties.{number}");
+        write!(
+            sent,
+            "\r\n--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n"
+        )?;
+        sent.extend_from_slice(b"Content-Encoding: br\r\n\r\n");
+        sent.extend_from_slice(&property);
+    }
+    write!(sent, "\r\n--{BOUNDARY}--\r\n")?;
+    Ok(sent)
 }
 
 /// Brotli (RFC 7932): what is before the longest run and behind it as it is, the run in copies.
@@ -202,17 +271,31 @@ mod tests {
         for piece in ["[", "1,", "{\"\":"] {
             let text = format!("{{\"x\":[{}1]}}", piece.repeat(300_000));
             for compression in Compression::ALL {
+                if compression == Compression::Parts {
+                    continue;
+                }
                 let sent = compression.compress(text.as_bytes()).unwrap();
-                assert!(sent.len() < text.len() / 200, "{compression:?}");
+                let blocks_bytes = if compression.is_of_blocks() {
+                    BLOCKS_BYTES
+                } else {
+                    0
+                };
+                assert!(
+                    sent.len() < text.len() / 200 + blocks_bytes,
+                    "{compression:?}"
+                );
                 let mut out = Vec::new();
                 let sent = match compression {
                     Compression::ImageTag => URL_SAFE.decode(&sent).unwrap(),
                     _ => sent,
                 };
                 Decoder::default()
-                    .decode(compression.encoding(), &sent, &mut out, text.len())
+                    .decode(compression.encoding(), &sent, &mut out, 2 * text.len())
                     .unwrap();
-                assert!(out == text.as_bytes(), "{compression:?} of {piece}");
+                assert!(
+                    out.trim_ascii_start() == text.as_bytes(),
+                    "{compression:?} of {piece}"
+                );
             }
         }
     }

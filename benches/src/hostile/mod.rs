@@ -3,13 +3,14 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `shapes` | [`Shape`]: the texts, each a piece that is repeated |
-//! | `encodings` | [`Compression`], and a Brotli stream that no compressor writes |
+//! | `encodings` | [`Compression`], and streams that no compressor writes |
 //! | `server` | [`Server`]: what is done with one |
 
 mod encodings;
 mod server;
 mod shapes;
 
+use encodings::BOUNDARY;
 pub use encodings::Compression;
 pub use server::{Outcome, Server};
 pub use shapes::{SHAPES, Shape};
@@ -30,12 +31,18 @@ pub const PER_DECODED_BYTE_MAX: u64 = 20 * PER_NANOSECOND;
 pub const PER_SLOW_BYTE_MAX: u64 = 3 * PER_DECODED_BYTE_MAX;
 /// Bytes that any body may decode to, as servers have it.
 const DECODED_BYTES_MAX: usize = 100 << 20;
+/// How many times that is what may be sent: with a known key the least that a body may decode to, of the largest ones.
+const LARGEST_RATIO: usize = 5;
+/// Bytes of blocks in a body that stands for the largest ones.
+const LARGE_BYTES: usize = 160 << 10;
 /// Bytes that a body with a known key decodes to here.
 const KNOWN_BYTES: usize = 128 << 10;
 /// Bytes of what does not compress, in a body that decodes to just as much as one without a known key may.
 const NOISE_BYTES: usize = 2_400;
 /// Bytes that a body decodes to that is to be refused for it.
 const BOMB_BYTES: usize = 1 << 20;
+/// The same of many parts, together: each is as long as it may be, and all would be if none were slow.
+const PARTS_BOMB_BYTES: usize = 88 << 10;
 
 /// Whose a request is, and how far it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,8 @@ pub enum Way {
     Nobodys,
     /// Of nobody, and too large.
     Bomb,
+    /// Of a known project, as its head says, so long that it may not decode to many times as much, and refused.
+    KnownBomb,
 }
 
 impl Way {
@@ -56,6 +65,7 @@ impl Way {
             Self::Known => "known",
             Self::Nobodys => "nobodys",
             Self::Bomb => "bomb",
+            Self::KnownBomb => "known bomb",
         }
     }
 }
@@ -76,14 +86,14 @@ pub struct Hostile {
 pub struct Sent {
     /// The body.
     pub body: Vec<u8>,
-    /// Bytes that it stands for.
+    /// Bytes that it stands for, or may decode to if it is never decoded.
     pub plain_bytes: usize,
 }
 
 impl Hostile {
     /// All that are counted: each shape in gzip, and in all encodings those that differ there.
     pub fn all() -> impl Iterator<Item = Self> {
-        let ways = [Way::Known, Way::Nobodys, Way::Bomb].into_iter();
+        let ways = [Way::Known, Way::Nobodys, Way::Bomb, Way::KnownBomb].into_iter();
         let sent = ways.flat_map(|way| Compression::ALL.map(|compression| (way, compression)));
         sent.flat_map(|(way, compression)| {
             SHAPES.iter().map(move |shape| Self {
@@ -96,6 +106,13 @@ impl Hostile {
     }
 
     fn is_counted(&self) -> bool {
+        if self.way == Way::KnownBomb {
+            return self.compression.is_of_blocks() && self.shape.is_v1();
+        }
+        // What is short may cost more by what it may decode to than by what it does.
+        if self.way == Way::Known && self.compression.is_of_blocks() {
+            return false;
+        }
         let is_usual = self.compression == Compression::Gzip && self.way != Way::Bomb;
         (is_usual || self.shape.is_in_all) && self.compression.may_write(self.shape.piece)
     }
@@ -105,6 +122,15 @@ impl Hostile {
     pub fn name(&self) -> String {
         let (way, shape) = (self.way.name(), self.shape.name);
         format!("{way}/{shape}/{}", self.compression.name())
+    }
+
+    /// Bytes that a body of so many may decode to here, whoever sends it.
+    #[must_use]
+    pub fn decoded_bytes_max(&self, sent_bytes: usize) -> usize {
+        match self.way {
+            Way::KnownBomb => sent_bytes * LARGEST_RATIO,
+            _ => DECODED_BYTES_MAX,
+        }
     }
 
     /// Makes its body.
@@ -121,7 +147,14 @@ impl Hostile {
         };
         match self.way {
             Way::Known => make(KNOWN_BYTES, 0),
+            Way::Bomb if self.compression == Compression::Parts => make(PARTS_BOMB_BYTES, 0),
             Way::Bomb => make(BOMB_BYTES, 0),
+            Way::KnownBomb => {
+                let text = self.shape.text(None, 0, KNOWN_BYTES);
+                let body = self.compression.compress_behind(LARGE_BYTES, &text)?;
+                let plain_bytes = body.len() * LARGEST_RATIO;
+                Ok(Sent { body, plain_bytes })
+            }
             Way::Nobodys => {
                 let mut bytes = NOISE_BYTES * 40;
                 loop {
@@ -151,7 +184,8 @@ mod tests {
             let name = hostile.name();
             let outcome = Server::of(&hostile).unwrap().once().unwrap();
             let is_decoded = outcome != Outcome::NotDecoded;
-            assert_eq!(is_decoded, hostile.way != Way::Bomb, "{name}: {outcome:?}");
+            let is_bomb = matches!(hostile.way, Way::Bomb | Way::KnownBomb);
+            assert_eq!(is_decoded, !is_bomb, "{name}: {outcome:?}");
             let is_stored = outcome == Outcome::Stored;
             assert!(!is_stored || hostile.way == Way::Known, "{name}");
             assert!(names.insert(name.clone()), "{name} is there twice");

@@ -1,10 +1,10 @@
 //! A server's way with a hostile request.
 
-use super::{Compression, DECODED_BYTES_MAX, Hostile, KEY, Way};
+use super::{BOUNDARY, Compression, Hostile, KEY, Way};
 use crate::hot_path::{PROJECT, facts, memory_dir};
 use crate::store::Store;
 use anyhow::Result;
-use millrace_encoding::{Buffers, Decoder, Expansion, Unwrapper, testing};
+use millrace_encoding::{Boundary, Buffers, Decoder, Expansion, Unwrapper, testing};
 use millrace_parse::{Facts, KeyLookup, ParseError, Parser, Protocol};
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -36,7 +36,10 @@ pub struct Server {
     compression: Compression,
     /// The key that the head names.
     key: Option<&'static str>,
+    is_v1: bool,
     body: Vec<u8>,
+    /// Bytes that it may decode to, whoever sends it.
+    decoded_bytes_max: usize,
 }
 
 impl Server {
@@ -45,15 +48,19 @@ impl Server {
     /// # Errors
     /// It could not be made, or there is no room for a log.
     pub fn of(hostile: &Hostile) -> Result<Self> {
-        let key = if hostile.way == Way::Known {
-            KEY
-        } else {
-            NOBODYS
+        let key = match hostile.way {
+            Way::Known | Way::KnownBomb => KEY,
+            Way::Nobodys | Way::Bomb => NOBODYS,
         };
+        let body = hostile.sent()?.body;
+        let is_v1 = hostile.shape.is_v1();
+        let is_named = is_v1 || hostile.compression == Compression::Parts;
         Ok(Self {
             compression: hostile.compression,
-            key: hostile.shape.is_v1().then_some(key),
-            body: hostile.sent()?.body,
+            key: is_named.then_some(key),
+            is_v1,
+            decoded_bytes_max: hostile.decoded_bytes_max(body.len()),
+            body,
             buffers: Buffers::default(),
             decoder: RefCell::default(),
             parser: Parser::default(),
@@ -67,7 +74,7 @@ impl Server {
     /// What was taken could not be stored.
     pub fn once(&mut self) -> Result<Outcome> {
         let sent = black_box(self.body.as_slice());
-        let expansion = Expansion::of(sent.len(), DECODED_BYTES_MAX);
+        let expansion = Expansion::of(sent.len(), self.decoded_bytes_max);
         let hints = self.compression.hints();
         let decode = |room| {
             let unwrapper = Unwrapper {
@@ -75,10 +82,16 @@ impl Server {
                 decoder: &self.decoder,
                 room,
             };
-            if self.compression == Compression::ImageTag {
-                return unwrapper.data(sent, hints.compression);
+            match self.compression {
+                Compression::ImageTag => unwrapper.data(sent, hints.compression),
+                Compression::Parts => {
+                    let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+                    let boundary = Boundary::of(Some(content_type.as_bytes()))?;
+                    let json = unwrapper.parts(sent, hints, boundary, self.key);
+                    json.map(Some)
+                }
+                _ => unwrapper.body(sent, hints),
             }
-            unwrapper.body(sent, hints)
         };
         let decoded = testing::decode(sent, hints, self.key, expansion, decode, |key| key == KEY);
         let Ok(json) = decoded.json else {
@@ -86,7 +99,7 @@ impl Server {
         };
         let text = json.as_deref().unwrap_or(sent);
         let mut facts: Facts<'_> = facts();
-        if let Some(key) = self.key {
+        if let Some(key) = self.key.filter(|_| self.is_v1) {
             facts.protocol = Protocol::V1 {
                 key,
                 sent_at: None,
