@@ -50,6 +50,7 @@ mod server;
 mod service;
 mod settings;
 mod sidecar;
+mod sql_texts;
 mod stop;
 mod threads;
 mod tidy;

@@ -25,7 +25,7 @@ pub struct Limits {
     /// Sections known in memory; the log is not read further until some are settled.
     pub sections_max: usize,
     /// Parts of a table's inserts up to which further ones are taken apart without proof that their rows are to
-    /// blame: in an outage that nobody can tell from bad rows, a table has so many and few more. While as many wait
+    /// blame: in an outage that nobody can tell from bad rows, a table has some times as many. While so many wait
     /// for their turn, nothing further of the table is begun.
     pub parts_max: usize,
 }

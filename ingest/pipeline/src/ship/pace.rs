@@ -34,8 +34,16 @@ impl Pace {
     pub fn new() -> Self {
         Self {
             pauses: pauses(),
-            away: up_to(PAUSE_AWAY_MAX),
+            away: between(PAUSE_MIN, PAUSE_AWAY_MAX),
             say_not_before: Instant::now(),
+        }
+    }
+
+    /// It has failed so often that the longest pauses are due.
+    pub fn patient() -> Self {
+        Self {
+            pauses: between(PAUSE_MAX, PAUSE_MAX),
+            ..Self::new()
         }
     }
 
@@ -57,12 +65,12 @@ impl Pace {
 
 /// Pauses between tries of what does not go away: doubling, spread at random, without an end.
 pub fn pauses() -> ExponentialBackoff {
-    up_to(PAUSE_MAX)
+    between(PAUSE_MIN, PAUSE_MAX)
 }
 
-fn up_to(longest: Duration) -> ExponentialBackoff {
+fn between(first: Duration, longest: Duration) -> ExponentialBackoff {
     ExponentialBuilder::default()
-        .with_min_delay(PAUSE_MIN)
+        .with_min_delay(first)
         .with_max_delay(longest)
         .with_jitter()
         .without_max_times()

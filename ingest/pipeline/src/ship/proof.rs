@@ -5,6 +5,7 @@
 //! no reason to take a row for bad: a server whose disk refuses fails every insert alike. It is one once
 //! others of the table were stored, again and again, and each time the next try failed as before.
 
+use super::retries::Standing;
 use super::section::Key;
 use millrace_clickhouse::InsertError;
 use std::collections::HashMap;
@@ -13,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Answers of one exception in a row after which the rows are looked for, and sent by halves if they are not
 /// there: what says nothing of the rows may still be about them.
 const SAME_ANSWERS_MAX: u32 = 8;
-/// The same for an insert that needs more memory than the server has for it: a smaller one needs less.
-const MEMORY_ANSWERS_MAX: u32 = 3;
+/// The same for an insert that needs more memory than the server has for it, as a smaller one needs less, and for one
+/// that was given back before.
+const FEW_ANSWERS_MAX: u32 = 3;
 /// Tries that fail alike, each sent after another insert of the table was stored: a server that comes
 /// and goes fails one insert at exactly those times about once in 60 000.
 const PROOFS_MIN: u32 = 6;
@@ -34,6 +36,8 @@ pub struct Answers {
     proofs: u32,
     /// Successes that nobody proved, of rows that cannot be looked for.
     unproven: u32,
+    /// Answers that are enough to give the insert back, if fewer are than otherwise.
+    enough: Option<u32>,
 }
 
 /// What a row of answers says.
@@ -62,6 +66,19 @@ impl Stores {
 }
 
 impl Answers {
+    /// None yet, to an insert or a part of one. Of a part one is enough: what it is a part of had its answers, and a bad
+    /// row among many is found in a dozen steps.
+    pub fn to(is_part: bool, standing: Standing) -> Self {
+        let enough = match standing {
+            Standing::Fresh => is_part.then_some(1),
+            Standing::Kept | Standing::Last => Some(FEW_ANSWERS_MAX),
+        };
+        Self {
+            enough,
+            ..Self::default()
+        }
+    }
+
     /// Counts a success that nobody proves. Whether there were so many that there will be no other.
     pub fn take_unproven(&mut self) -> bool {
         self.unproven = self.unproven.saturating_add(1);
@@ -75,6 +92,7 @@ impl Answers {
             *self = Self {
                 code,
                 stores,
+                enough: self.enough,
                 ..Self::default()
             };
         }
@@ -83,10 +101,10 @@ impl Answers {
             self.stores = stores;
             self.proofs = self.proofs.saturating_add(1);
         }
-        let enough = match error.needs_memory() {
-            true => MEMORY_ANSWERS_MAX,
+        let enough = self.enough.unwrap_or(match error.needs_memory() {
+            true => FEW_ANSWERS_MAX,
             false => SAME_ANSWERS_MAX,
-        };
+        });
         if code.is_none() || self.count < enough {
             Says::Nothing
         } else if self.count >= SAME_ANSWERS_MAX && self.proofs >= PROOFS_MIN {
@@ -111,8 +129,8 @@ mod tests {
     }
 
     /// After how many answers either and the rows are to blame, if `stores` come before each try.
-    fn said(codes: &[u32], stores: u64) -> (Option<u32>, Option<u32>) {
-        let (mut answers, mut said) = (Answers::default(), (None, None));
+    fn said(codes: &[u32], stores: u64, answers: Answers) -> (Option<u32>, Option<u32>) {
+        let (mut answers, mut said) = (answers, (None, None));
         for nth in 0..40 {
             let code = codes[nth % codes.len()];
             let says = answers.take(&error(code), nth as u64 * stores);
@@ -128,15 +146,25 @@ mod tests {
 
     #[test]
     fn rows_are_to_blame_only_if_others_are_stored_between_tries_that_fail_alike() {
-        for (codes, stores, expected) in [
-            (&[395][..], 0, (Some(8), None)),
-            (&[395], 1, (None, Some(8))),
-            (&[241], 0, (Some(3), None)),
-            (&[241], 9, (Some(3), Some(8))),
-            (&[395, 395, 395, 70, 70], 1, (None, None)),
-            (&[242], 1, (None, None)),
+        let whole = || Answers::to(false, Standing::Fresh);
+        let part = || Answers::to(true, Standing::Fresh);
+        let kept = || Answers::to(false, Standing::Kept);
+        for (codes, stores, answers, expected) in [
+            (&[395][..], 0, whole(), (Some(8), None)),
+            (&[395], 1, whole(), (None, Some(8))),
+            (&[395], 0, kept(), (Some(3), None)),
+            (&[395], 1, kept(), (Some(3), Some(8))),
+            (&[395], 0, part(), (Some(1), None)),
+            (&[395], 1, part(), (Some(1), Some(8))),
+            (&[241], 0, whole(), (Some(3), None)),
+            (&[241], 9, whole(), (Some(3), Some(8))),
+            (&[241], 9, part(), (Some(1), Some(8))),
+            (&[395, 395, 70, 70], 1, kept(), (None, None)),
+            (&[395, 395, 395, 70, 70], 1, whole(), (None, None)),
+            (&[242], 1, part(), (None, None)),
         ] {
-            assert_eq!(said(codes, stores), expected, "{codes:?}, {stores}");
+            let said = said(codes, stores, answers);
+            assert_eq!(said, expected, "{codes:?}, {stores}");
         }
     }
 

@@ -24,8 +24,21 @@ pub struct Retries {
     troubled: mpsc::Sender<Troubled>,
 }
 
+/// What is known of an insert that is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    #[default]
+    Fresh,
+    /// Its rows or the server are to blame for its failures, and there was no room to halve it: after a while of further
+    /// ones that is looked at again.
+    Kept,
+    /// The same, and it cannot be halved: nothing is taken for refused without proof.
+    Last,
+}
+
 /// Failures of one insert.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Failures {
     count: u32,
     /// What the lane was told last, see [`Troubled::is_away`].
@@ -33,12 +46,13 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Those of an insert that failed often enough before.
-    pub const fn in_trouble() -> Self {
-        Self {
-            count: TROUBLED_AFTER,
-            told: None,
-        }
+    /// Those of an insert before this try: any that is not fresh has failed often enough.
+    pub const fn of(standing: Standing) -> Self {
+        let count = match standing {
+            Standing::Fresh => 0,
+            Standing::Kept | Standing::Last => TROUBLED_AFTER,
+        };
+        Self { count, told: None }
     }
 }
 

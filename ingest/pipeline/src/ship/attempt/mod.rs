@@ -9,7 +9,7 @@ use super::pace::pauses;
 use super::plan::UnitId;
 use super::poison::{Poison, PoisonDir};
 use super::proof::{Answers, Stores};
-use super::retries::Retries;
+use super::retries::{Retries, Standing};
 use super::section::Place;
 use super::sink::Sink;
 use super::source::{self, Payload, PayloadError};
@@ -61,13 +61,12 @@ pub enum Verdict {
 }
 
 impl<K: Sink> Context<K> {
-    /// Ends when it is known what became of the unit's rows; with `needs_proof` nothing is taken for refused
-    /// without it.
+    /// Ends when it is known what became of the unit's rows, or that nobody knows.
     pub async fn carry_out(
         self: Arc<Self>,
         id: UnitId,
         unit: Arc<Unit<FrameSection>>,
-        needs_proof: bool,
+        standing: Standing,
     ) -> Verdict {
         let payload = match self.payload(&unit).await {
             Ok(payload) => payload,
@@ -88,9 +87,9 @@ impl<K: Sink> Context<K> {
             body: &payload,
             run: unit.run,
             in_doubt: unit.in_doubt,
-            answers: Answers::default(),
+            answers: Answers::to(unit.is_part, standing),
             stores: &self.stores,
-            needs_proof,
+            standing,
         };
         match delivery.settle(&self.sink).await {
             Settled::Stored => {

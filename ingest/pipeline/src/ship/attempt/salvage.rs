@@ -4,6 +4,7 @@ use super::{Context, Verdict, keep_trying, poison};
 use crate::ship::deliver::{Delivery, Settled};
 use crate::ship::plan::UnitId;
 use crate::ship::proof::Answers;
+use crate::ship::retries::Standing;
 use crate::ship::salvage::{Salvaged, salvage};
 use crate::ship::sink::Sink;
 use crate::ship::sought::Sought;
@@ -72,7 +73,7 @@ impl<K: Sink> Context<K> {
         let body = vec![Bytes::from(packed)];
         // The number is of earlier versions, which counted there.
         let token = format!("{}-salvaged-0", unit.token(&self.prefix));
-        let mut needs_proof = false;
+        let mut standing = Standing::Fresh;
         loop {
             let delivery = Delivery {
                 id,
@@ -90,13 +91,13 @@ impl<K: Sink> Context<K> {
                 in_doubt: true,
                 answers: Answers::default(),
                 stores: &self.stores,
-                needs_proof,
+                standing,
             };
             match delivery.settle(&self.sink).await {
                 Settled::Stored => return Ok(true),
                 Settled::Absent => return Err(Verdict::Absent),
                 Settled::Restarted => return Err(Verdict::Restarted),
-                Settled::Unproven(_) => needs_proof = true,
+                Settled::Unproven(_) => standing = Standing::Last,
                 Settled::Refused(error) | Settled::Unknowable(error) => {
                     tracing::error!(
                         token,

@@ -137,7 +137,9 @@ async fn a_refused_row_is_set_aside_with_its_bytes_though_the_disk_refuses_for_a
         retries: Retries::new(1).0,
         stores: Stores::default(),
     };
-    let verdict = Arc::new(context).carry_out(0, Arc::new(unit), false).await;
+    let verdict = Arc::new(context)
+        .carry_out(0, Arc::new(unit), Standing::Fresh)
+        .await;
     assert_eq!(verdict, Verdict::Settled);
     let set_aside = std::fs::read(only_file(&poison, "rowbinary")).unwrap();
     assert_eq!(events(&set_aside)[0].uuid, row().uuid);
@@ -183,10 +185,10 @@ async fn a_row_that_is_refused_for_no_known_reason_is_set_aside_once_others_are_
         for _ in 0..10 {
             context.stores.count(&key);
         }
-        let first = Arc::clone(&context).carry_out(0, Arc::clone(&unit), false);
+        let first = Arc::clone(&context).carry_out(0, Arc::clone(&unit), Standing::Fresh);
         let unproven = Verdict::Unproven { can_halve: false };
         assert_eq!(first.await, unproven, "the server may be to blame");
-        let mut carried_out = tokio::spawn(Arc::clone(&context).carry_out(0, unit, true));
+        let mut carried_out = tokio::spawn(Arc::clone(&context).carry_out(0, unit, Standing::Last));
         let an_hour = Duration::from_secs(3_600);
         let waited = tokio::time::timeout(an_hour, &mut carried_out).await;
         assert!(waited.is_err() && !dir.path().join("poison").exists());
@@ -245,7 +247,9 @@ async fn rows_of_an_unknown_table_are_set_aside_section_by_section_where_nobody_
         retries: Retries::new(1).0,
         stores: Stores::default(),
     };
-    let verdict = Arc::new(context).carry_out(0, Arc::new(unit), false).await;
+    let verdict = Arc::new(context)
+        .carry_out(0, Arc::new(unit), Standing::Fresh)
+        .await;
     assert_eq!(verdict, Verdict::Settled);
     let labels = std::fs::read_dir(&poison).unwrap();
     let labels = labels.map(|file| file.unwrap().path());

@@ -26,7 +26,7 @@ mod tests;
 use crate::ship::pace::Pace;
 use crate::ship::plan::UnitId;
 use crate::ship::proof::{Answers, Says, Stores};
-use crate::ship::retries::{Failures, Retries};
+use crate::ship::retries::{Failures, Retries, Standing};
 use crate::ship::sink::Sink;
 use crate::ship::sought::{Presence, Sought};
 use metrics::counter;
@@ -58,8 +58,8 @@ pub struct Delivery<'a, B> {
     pub answers: Answers,
     /// Inserts that were stored in the meantime.
     pub stores: &'a Stores,
-    /// Whether it was given back as [`Settled::Unproven`] before: from now on it is only with proof.
-    pub needs_proof: bool,
+    /// Whether it was given back as [`Settled::Unproven`] before.
+    pub standing: Standing,
 }
 
 /// What became of an insert.
@@ -127,11 +127,11 @@ impl Trouble {
 impl<B: Body> Delivery<'_, B> {
     /// Tries until the outcome is known, for as long as that takes.
     pub async fn settle<K: Sink>(mut self, sink: &K) -> Settled {
-        let mut pace = Pace::new();
-        let mut failures = match self.needs_proof {
-            true => Failures::in_trouble(),
-            false => Failures::default(),
+        let mut pace = match self.standing {
+            Standing::Fresh | Standing::Last => Pace::new(),
+            Standing::Kept => Pace::patient(),
         };
+        let mut failures = Failures::of(self.standing);
         let mut is_first = true;
         loop {
             let place = self.retries.place(&failures).await;
@@ -204,7 +204,7 @@ impl<B: Body> Delivery<'_, B> {
                 self.in_doubt |= error.outcome == InsertOutcome::Unknown;
                 match self.answers.take(&error, stores) {
                     Says::Rows => self.give_in(sink, error, Settled::Refused).await,
-                    Says::Either if !self.needs_proof => {
+                    Says::Either if self.standing != Standing::Last => {
                         self.give_in(sink, error, Settled::Unproven).await
                     }
                     Says::Either | Says::Nothing => Err(Trouble::Insert(error)),

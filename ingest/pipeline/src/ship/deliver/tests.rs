@@ -29,7 +29,7 @@ fn delivery<'a>(
         in_doubt: false,
         answers: Answers::default(),
         stores,
-        needs_proof: false,
+        standing: Standing::Fresh,
     }
 }
 

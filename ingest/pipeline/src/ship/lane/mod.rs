@@ -239,8 +239,9 @@ impl<K: Sink> Shipper<K> {
                 }
             }
             Verdict::Unproven { can_halve } => {
-                if let Some(unit) = self.plan.take_apart(id, can_halve) {
-                    self.carry_out(id, unit, true);
+                let now = self.started.elapsed();
+                if let Some((unit, standing)) = self.plan.take_apart(id, can_halve, now) {
+                    self.carry_out(id, unit, standing);
                 }
             }
         }

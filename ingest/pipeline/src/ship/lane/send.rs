@@ -3,6 +3,7 @@
 use super::{Event, PAUSE, ShipError, Shipper};
 use crate::retention::Retention;
 use crate::ship::plan::UnitId;
+use crate::ship::retries::Standing;
 use crate::ship::sink::Sink;
 use crate::ship::unit::Unit;
 use metrics::counter;
@@ -32,7 +33,7 @@ impl<K: Sink> Shipper<K> {
             return Ok(());
         }
         for (id, unit) in units {
-            self.carry_out(id, unit, false);
+            self.carry_out(id, unit, Standing::Fresh);
         }
         Ok(())
     }
@@ -41,11 +42,11 @@ impl<K: Sink> Shipper<K> {
         &mut self,
         id: UnitId,
         unit: Arc<Unit<FrameSection>>,
-        needs_proof: bool,
+        standing: Standing,
     ) {
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            let verdict = context.carry_out(id, unit, needs_proof).await;
+            let verdict = context.carry_out(id, unit, standing).await;
             Event::Unit(id, verdict)
         });
     }

@@ -1,5 +1,7 @@
 //! A lane on a disk that has no room for its first checkpoint.
 
+mod bad_rows;
+
 use super::*;
 use crate::ship::fake_sink::FakeSink;
 use millrace_log::block::Compressor;

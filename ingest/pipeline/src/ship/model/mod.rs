@@ -28,6 +28,8 @@ enum Op {
         judged: u8,
     },
     RestartServer,
+    /// From now on inserts fail some times before their outcome is known, or no longer do.
+    Trouble,
     RestartUs,
     LoseCheckpoint,
     /// The data folder is copied …
@@ -61,6 +63,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (0_u8..5, 0_u8..5).prop_map(|(sent, judged)| Op::Ship { sent, judged }),
         3 => Just(Op::Ship { sent: u8::MAX, judged: u8::MAX }),
         1 => Just(Op::RestartServer),
+        1 => Just(Op::Trouble),
         1 => Just(Op::RestartUs),
         1 => Just(Op::LoseCheckpoint),
         1 => Just(Op::Copy),

@@ -8,7 +8,7 @@ use crate::ship::deliver::{Delivery, Settled};
 use crate::ship::limits::Limits;
 use crate::ship::plan::{Now, Plan, UnitId};
 use crate::ship::proof::{Answers, Stores};
-use crate::ship::retries::Retries;
+use crate::ship::retries::{Retries, Standing};
 use crate::ship::section::{Key, Place, Section};
 use crate::ship::sought::{Sought, spread};
 use crate::ship::unit::Unit;
@@ -40,6 +40,8 @@ pub(super) struct World {
     salts: u32,
     /// Inserts of which nobody knows yet whether their rows or the server are to blame.
     unproven: JoinSet<(UnitId, Arc<Unit<Rows>>, Settled)>,
+    /// Whether inserts are in trouble before their outcome is known.
+    is_trouble: bool,
     stores: Arc<Stores>,
 }
 
@@ -67,7 +69,7 @@ const LIMITS: Limits = Limits {
     early_max: 2,
     in_flight_max: 3,
     sections_max: 4,
-    parts_max: 128,
+    parts_max: 3,
 };
 
 impl World {
@@ -96,6 +98,7 @@ impl World {
             damaged: BTreeSet::new(),
             salts: 0,
             unproven: JoinSet::new(),
+            is_trouble: false,
             stores: Arc::default(),
         }
     }
@@ -253,7 +256,7 @@ impl World {
     fn deliver(
         &self,
         unit: &Arc<Unit<Rows>>,
-        needs_proof: bool,
+        standing: Standing,
     ) -> impl Future<Output = Settled> + Send + 'static {
         let (unit, server) = (Arc::clone(unit), self.server.clone());
         let token = unit.token(&self.plan.salt().to_string());
@@ -279,9 +282,9 @@ impl World {
                 body: &body,
                 run: unit.run,
                 in_doubt: unit.in_doubt,
-                answers: Answers::default(),
+                answers: Answers::to(unit.is_part, standing),
                 stores: &stores,
-                needs_proof,
+                standing,
             };
             let settled = delivery.settle(&server).await;
             if matches!(settled, Settled::Stored) {
@@ -301,8 +304,9 @@ impl World {
             Settled::Unknowable(error) => panic!("{error}"),
             Settled::Unproven(_) => {
                 let can_halve = unit.halves().is_some();
-                if let Some(unit) = self.plan.take_apart(id, can_halve) {
-                    let delivered = self.deliver(&unit, true);
+                let apart = self.plan.take_apart(id, can_halve, self.elapsed);
+                if let Some((unit, standing)) = apart {
+                    let delivered = self.deliver(&unit, standing);
                     self.unproven
                         .spawn(async move { (id, unit, delivered.await) });
                 }
@@ -325,9 +329,12 @@ impl World {
         self.remember();
         let mut settled = Vec::new();
         for (_, unit) in units.iter().take(sent) {
-            settled.push(self.deliver(unit, false).await);
+            settled.push(self.deliver(unit, Standing::Fresh).await);
         }
         for ((id, unit), settled) in units.iter().zip(&settled).take(judged) {
+            if self.is_trouble {
+                self.plan.troubled(*id, false);
+            }
             self.judge(*id, unit, settled);
         }
         if judged.min(sent) < units.len() {
@@ -353,6 +360,7 @@ impl World {
             }
             Op::RestartServer => self.server.state().crash(),
             Op::RestartUs => self.restart_us(),
+            Op::Trouble => self.is_trouble = !self.is_trouble,
             Op::Damage(row) => drop(self.damaged.insert(*row)),
             Op::LoseCheckpoint => {
                 // An insert that runs under a name nobody remembers is beyond what can be found out.
@@ -379,6 +387,7 @@ impl World {
                 // What is stored meanwhile is the proof.
                 self.append(&[(0, 1, 0), (1, 1, 0), (2, 1, 0)]);
             }
+            self.elapsed += Duration::from_secs(1);
             let did_ship = self.ship(usize::MAX, usize::MAX, true).await;
             if !did_ship && self.plan.is_idle() && self.plan.read_to() == self.folder.end {
                 return;

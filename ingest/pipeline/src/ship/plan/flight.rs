@@ -16,6 +16,8 @@ pub(super) struct Flight<S> {
     pub(super) is_troubled: bool,
     /// Whether nobody could be reached when it failed last.
     pub(super) is_away: bool,
+    /// Whether it is kept whole although its rows may be to blame, as its table has many parts.
+    pub(super) is_kept: bool,
 }
 
 impl<S> Flight<S> {
@@ -66,11 +68,16 @@ impl<S: Clone> Plan<S> {
             self.take(&due.key);
         }
         let mut units = Vec::new();
-        for id in self.launchable() {
+        for id in self.launchable(now) {
             let Some(flight) = self.in_flight.get_mut(&id) else {
                 continue;
             };
             flight.is_launched = true;
+            if flight.unit.is_part
+                && let Some(progress) = self.progress.get_mut(&flight.unit.key.insert_target)
+            {
+                progress.sent();
+            }
             if !flight.unit.in_doubt {
                 Arc::make_mut(&mut flight.unit).run = run;
             }
@@ -83,7 +90,7 @@ impl<S: Clone> Plan<S> {
     /// Whether a call of [`Plan::launch`] would return something.
     pub fn can_launch(&self, now: Now) -> bool {
         let has_place = self.whole_in_flight() < self.limits.in_flight_max;
-        (has_place && self.most_due(now).is_some()) || !self.launchable().is_empty()
+        (has_place && self.most_due(now).is_some()) || !self.launchable(now).is_empty()
     }
 
     /// An insert failed again and again, and goes on doing so in a place of its own; the last time, because nobody
@@ -106,7 +113,7 @@ impl<S: Clone> Plan<S> {
     }
 
     /// What may be sent now: whole units in their order, and of the parts one of each table.
-    fn launchable(&self) -> Vec<UnitId> {
+    fn launchable(&self, now: Now) -> Vec<UnitId> {
         let crowded = self.crowded();
         let whole = || self.in_flight.iter().filter(|(_, it)| !it.unit.is_part);
         let launched = whole().filter(|(_, it)| it.is_launched && !it.is_troubled);
@@ -114,7 +121,7 @@ impl<S: Clone> Plan<S> {
         let ready = whole()
             .filter(|(_, it)| !it.is_launched && !crowded.contains(&&*it.unit.key.insert_target));
         let ready = ready.map(|(id, _)| *id).take(free);
-        ready.chain(self.next_parts()).collect()
+        ready.chain(self.next_parts(now.elapsed)).collect()
     }
 
     pub(super) fn add_flight(&mut self, unit: Unit<S>) {
@@ -123,6 +130,7 @@ impl<S: Clone> Plan<S> {
             is_launched: false,
             is_troubled: false,
             is_away: false,
+            is_kept: false,
         };
         self.in_flight.insert(self.next_id, flight);
         self.next_id += 1;
@@ -131,6 +139,11 @@ impl<S: Clone> Plan<S> {
 
     /// The rows of a unit are in ClickHouse, or set aside.
     pub fn settled(&mut self, id: UnitId) {
+        let flight = self.in_flight.get(&id);
+        let table = flight.map(|it| &it.unit.key.insert_target);
+        if let Some(progress) = table.and_then(|table| self.progress.get_mut(table)) {
+            progress.settled();
+        }
         self.remove(id);
     }
 
@@ -167,6 +180,7 @@ impl<S: Clone> Plan<S> {
             flight.is_launched = false;
             flight.is_troubled = false;
             flight.is_away = false;
+            flight.is_kept = false;
             self.is_changed = true;
         }
     }

@@ -26,8 +26,10 @@ use early::Early;
 use flight::Flight;
 use millrace_log::Position;
 use millrace_rows::{Micros, Month};
+use parts::Progress;
 use recovery::Recovering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use waiting::Waiting;
 
@@ -56,6 +58,8 @@ pub struct Plan<S> {
     suspect_below: Position,
     next_id: UnitId,
     sections: usize,
+    /// By table.
+    progress: BTreeMap<Arc<str>, Progress>,
     is_changed: bool,
 }
 
@@ -95,6 +99,7 @@ impl<S: Clone> Plan<S> {
             suspect_below,
             next_id: 0,
             sections: 0,
+            progress: BTreeMap::new(),
             is_changed: true,
         }
     }

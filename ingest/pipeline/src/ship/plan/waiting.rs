@@ -30,13 +30,13 @@ pub(super) struct Waiting<S> {
 }
 
 impl<S: Clone> Plan<S> {
-    /// When the next insert falls due by age; `None` when nothing waits.
+    /// When the next insert falls due by age, or a part that waits for others; `None` when nothing waits.
     pub fn next_due(&self, recent: Month) -> Option<Duration> {
         let blocked = self.blocked();
         let waiting = self.waiting.iter();
         let waiting = waiting.filter(|(key, _)| !blocked.contains(key));
         let dues = waiting.filter_map(|(key, waiting)| self.due(key, waiting, recent));
-        dues.min()
+        dues.chain(self.parts_due()).min()
     }
 
     /// When the rows of a key have waited long enough. Those of older months wait for company, unless

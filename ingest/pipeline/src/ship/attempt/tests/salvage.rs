@@ -167,7 +167,7 @@ async fn rows_that_damage_did_not_touch_are_sent_once_and_the_blocks_are_kept_as
         for _ in 0..2 {
             let context = context(&log, &sink, &poison);
             let unit = Arc::new(unit.clone());
-            let verdict = context.carry_out(0, unit, false).await;
+            let verdict = context.carry_out(0, unit, Standing::Fresh).await;
             assert_eq!(verdict, Verdict::Settled);
         }
         let gone = damaged * BLOCK_ROWS_BYTES..(damaged + 1) * BLOCK_ROWS_BYTES;
@@ -212,7 +212,7 @@ async fn rows_of_a_damaged_section_are_sent_once_though_the_server_restarts_and_
     let sink = Keeping::default();
     let context = context(&log, &sink, &dir.path().join("poison"));
     let carry_out = |unit: &Unit<FrameSection>| {
-        Arc::clone(&context).carry_out(0, Arc::new(unit.clone()), false)
+        Arc::clone(&context).carry_out(0, Arc::new(unit.clone()), Standing::Fresh)
     };
     let first = Unit {
         run: Some(Uuid::nil()),
